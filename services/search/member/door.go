@@ -165,7 +165,7 @@ func (e *entrance) write(ctx context.Context, do func() error) error {
 	return do()
 }
 
-// turn is a store.Turn: it counts the rows that a member makes search remove or write again. The next turn waits for that.
+// turn is a database.Turn: it counts the rows that a member makes search remove or write again. The next turn waits for that.
 func (e *entrance) turn(ctx context.Context, transaction func() (rows int, err error)) error {
 	if err := e.admit(ctx); err != nil {
 		return err

@@ -20,6 +20,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/tripod-k8s/tripod/services/search/store"
+	"github.com/tripod-k8s/tripod/services/search/store/objectjson"
 )
 
 func TestBuiltInKindsAreThoseOfKubernetes(t *testing.T) {
@@ -107,7 +108,7 @@ func TestADefinitionThatIsCreatedAnewIsReadAgain(t *testing.T) {
 	kindEventually(t, s, func(k store.Kind) bool { return k.Name == "Other" })
 	require.Eventually(t, func() bool {
 		found, err := s.Get(t.Context(), "east", things, "default", "a")
-		return err == nil && store.KindOf(found.JSON) == "Other"
+		return err == nil && objectjson.KindOf(found.JSON) == "Other"
 	}, time.Minute, 20*time.Millisecond, "objects are written again with their new kind")
 	assert.Equal(t, 2, f.count("initial"))
 

@@ -23,6 +23,7 @@ import (
 	"github.com/tripod-k8s/tripod/services/search/apis/search/v1beta1"
 	"github.com/tripod-k8s/tripod/services/search/query"
 	"github.com/tripod-k8s/tripod/services/search/store"
+	"github.com/tripod-k8s/tripod/services/search/store/objectjson"
 	"github.com/tripod-k8s/tripod/services/search/tables"
 )
 
@@ -168,7 +169,7 @@ func resourceTypes(objects []store.Found) []v1beta1.CollectionResourceType {
 	all := []v1beta1.CollectionResourceType{}
 	for _, f := range objects {
 		t := v1beta1.CollectionResourceType{Group: f.Kind.Group, Version: f.Kind.Version, Kind: f.Kind.Kind, Resource: f.Resource}
-		if kind := store.KindOf(f.JSON); kind != "" { // clusters may name it differently
+		if kind := objectjson.KindOf(f.JSON); kind != "" { // clusters may name it differently
 			t.Kind = kind
 		}
 		if !slices.Contains(all, t) {

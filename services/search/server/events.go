@@ -16,6 +16,7 @@ import (
 
 	"github.com/tripod-k8s/tripod/services/search/rights"
 	"github.com/tripod-k8s/tripod/services/search/store"
+	"github.com/tripod-k8s/tripod/services/search/store/objectjson"
 )
 
 // eventsAnnotation has the events of an object, as JSON. Clusterpedia has given it this name.
@@ -89,5 +90,5 @@ func withEvents(object []byte, events [][]byte, memory *held) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	return store.WithAnnotation(object, eventsAnnotation, value), nil
+	return objectjson.WithAnnotation(object, eventsAnnotation, value), nil
 }

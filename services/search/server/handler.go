@@ -25,6 +25,7 @@ import (
 	"github.com/tripod-k8s/tripod/services/search/query"
 	"github.com/tripod-k8s/tripod/services/search/rights"
 	"github.com/tripod-k8s/tripod/services/search/store"
+	"github.com/tripod-k8s/tripod/services/search/store/database"
 )
 
 // Handler answers nested requests and those for collections, and hands all others on.
@@ -352,9 +353,9 @@ func asStatus(err error) error {
 	if apierrors.ReasonForError(err) != metav1.StatusReasonUnknown {
 		return err
 	}
-	if errors.Is(err, store.ErrTimeout) {
+	if errors.Is(err, database.ErrTimeout) {
 		klog.V(2).InfoS("A search takes too long", "err", err)
-		return apierrors.NewTimeoutError("search: "+store.ErrTimeout.Error()+": name clusters, namespaces or a limit, or try again later", 5)
+		return apierrors.NewTimeoutError("search: "+database.ErrTimeout.Error()+": name clusters, namespaces or a limit, or try again later", 5)
 	}
 	klog.ErrorS(err, "The database does not answer a search")
 	return unavailable("the database of search does not answer: try again later")

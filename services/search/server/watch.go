@@ -25,6 +25,7 @@ import (
 	"github.com/tripod-k8s/tripod/services/search/query"
 	"github.com/tripod-k8s/tripod/services/search/rights"
 	"github.com/tripod-k8s/tripod/services/search/store"
+	"github.com/tripod-k8s/tripod/services/search/store/objectjson"
 )
 
 const (
@@ -446,7 +447,7 @@ func (s *watching) judge(ctx context.Context, t *store.Transition) (event watch.
 	case after:
 		event, object = watch.Added, t.After.JSON
 	case before: // deleted, or not of the selection any more
-		event, object = watch.Deleted, store.WithRevision(t.Before.JSON, t.Revision)
+		event, object = watch.Deleted, objectjson.WithRevision(t.Before.JSON, t.Revision)
 	default:
 		return "", nil, nil
 	}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/tripod-k8s/tripod/services/search/query"
+	"github.com/tripod-k8s/tripod/services/search/store/database"
 )
 
 // Errors of questions about the past.
@@ -68,21 +69,21 @@ var errEnough = errors.New("the page is full")
 
 // Revision returns the last revision.
 func (s *Store) Revision(ctx context.Context) (revision int64, err error) {
-	ctx, cancel := context.WithTimeout(ctx, statementTimeout)
+	ctx, cancel := context.WithTimeout(ctx, database.StatementTimeout)
 	defer cancel()
-	err = s.read.QueryRowContext(ctx, "SELECT last FROM revisions WHERE id = 1").Scan(&revision)
+	err = s.db.Reader().QueryRowContext(ctx, "SELECT last FROM revisions WHERE id = 1").Scan(&revision)
 	return revision, err
 }
 
 // HistoryBegins returns the first revision of which the history has the state, and its time.
 func (s *Store) HistoryBegins(ctx context.Context) (revision int64, at time.Time, err error) {
-	err = s.reading(ctx, func(t *transaction) error {
+	err = s.db.Reading(ctx, func(t *database.Tx) error {
 		var milliseconds int64
-		find := t.sql("SELECT pruned, pruned_at FROM history WHERE id = 1")
-		err := t.tx.QueryRowContext(ctx, find.text.String(), find.args...).Scan(&revision, &milliseconds)
+		find := t.SQL("SELECT pruned, pruned_at FROM history WHERE id = 1")
+		err := t.Row(ctx, find).Scan(&revision, &milliseconds)
 		if revision == 0 && err == nil { // nothing is forgotten yet
-			find = t.sql("SELECT revision, committed_at FROM changes ORDER BY revision LIMIT 1")
-			err = t.tx.QueryRowContext(ctx, find.text.String(), find.args...).Scan(&revision, &milliseconds)
+			find = t.SQL("SELECT revision, committed_at FROM changes ORDER BY revision LIMIT 1")
+			err = t.Row(ctx, find).Scan(&revision, &milliseconds)
 			if errors.Is(err, sql.ErrNoRows) {
 				milliseconds, err = time.Now().UnixMilli(), nil
 			}
@@ -97,49 +98,49 @@ func (s *Store) HistoryBegins(ctx context.Context) (revision int64, at time.Time
 // everything: call it again from UpTo. It returns ErrPruned or ErrFuture if the history does not have the revision. If about is not nil, it leaves out
 // what is of no interest. It ignores the scope of the store, and keeps to its bounds.
 func (s *Store) Transitions(ctx context.Context, after int64, kinds []int64, about *Interest) (h History, err error) {
-	read := s.reading
+	read := s.db.Reading
 	if about != nil { // for a watch, and not for all of them
-		read = s.searching
+		read = s.db.Searching
 	}
-	err = read(ctx, func(t *transaction) error {
+	err = read(ctx, func(t *database.Tx) error {
 		h = History{}
-		last, err := t.checkRevision(ctx, after)
+		last, err := checkRevision(ctx, t, after)
 		if err != nil {
 			return err
 		}
 		h.UpTo = min(last, after+revisionsAtOnce)
-		if h.Rights, err = t.rightsChanged(ctx); err != nil || h.UpTo == after || len(kinds) == 0 {
+		if h.Rights, err = rightsChanged(ctx, t); err != nil || h.UpTo == after || len(kinds) == 0 {
 			return err
 		}
-		find := t.sql(transitionsFrom+" WHERE c.revision > ? AND c.revision <= ? AND c.kind_id", after, h.UpTo)
-		oneOf(find, kinds)
+		find := t.SQL(transitionsFrom+" WHERE c.revision > ? AND c.revision <= ? AND c.kind_id", after, h.UpTo)
+		database.OneOf(find, kinds)
 		if about != nil {
 			var found []int64
-			if found, h.UpTo, err = t.revisionsOf(ctx, after, h.UpTo, kinds, about); err != nil || len(found) == 0 {
+			if found, h.UpTo, err = revisionsOf(ctx, t, after, h.UpTo, kinds, about); err != nil || len(found) == 0 {
 				return err
 			}
-			find = t.sql(transitionsFrom + " WHERE c.revision")
-			oneOf(find, found)
+			find = t.SQL(transitionsFrom + " WHERE c.revision")
+			database.OneOf(find, found)
 		}
-		return t.readTransitions(ctx, find.add(" ORDER BY c.revision LIMIT ?", pageRows), s.bounds, &h)
+		return readTransitions(ctx, t, find.Add(" ORDER BY c.revision LIMIT ?", pageRows), s.bounds, &h)
 	})
 	return h, err
 }
 
 // transitionsFrom selects transitions for readTransitions. A state that was replaced since is in versions, and any other in objects.
-var transitionsFrom = "SELECT c.revision, c.kind_id, c.cluster, c.namespace, c.name, c.committed_at, b.object, " + original("c.previous") +
-	", COALESCE(v.object, o.object), " + original("c.revision") + `
+var transitionsFrom = "SELECT c.revision, c.kind_id, c.cluster, c.namespace, c.name, c.committed_at, b.object, " + database.Original("c.previous") +
+	", COALESCE(v.object, o.object), " + database.Original("c.revision") + `
 FROM changes c LEFT JOIN versions b ON b.revision = c.previous
 LEFT JOIN versions v ON v.revision = c.revision
 LEFT JOIN objects o ON o.id = c.object_id AND o.revision = c.revision`
 
 // readTransitions reads a page.
-func (t *transaction) readTransitions(ctx context.Context, find *statement, bounds Bounds, h *History) error {
+func readTransitions(ctx context.Context, t *database.Tx, find *database.Statement, bounds Bounds, h *History) error {
 	size, most := 0, pageBytes
 	if bounds.Page > 0 {
 		most = int(bounds.Page)
 	}
-	err := t.each(ctx, find, func(scan func(...any) error) error {
+	err := t.Each(ctx, find, func(scan func(...any) error) error {
 		if size > most {
 			return errEnough
 		}
@@ -150,7 +151,7 @@ func (t *transaction) readTransitions(ctx context.Context, find *statement, boun
 		if err := scan(&one.Revision, &one.KindID, &is.Cluster, &is.Namespace, &is.Name, &committed, &before, &beforeOriginal, &after, &afterOriginal); err != nil {
 			return err
 		}
-		before, after = served(before, beforeOriginal), served(after, afterOriginal)
+		before, after = database.Served(before, beforeOriginal), database.Served(after, afterOriginal)
 		one.CommittedAt = time.UnixMilli(committed)
 		if before != nil {
 			one.Before = &query.Subject{Cluster: is.Cluster, Namespace: is.Namespace, Name: is.Name, JSON: before}
@@ -170,11 +171,11 @@ func (t *transaction) readTransitions(ctx context.Context, find *statement, boun
 }
 
 // checkRevision returns the last revision, unless the history does not have another one.
-func (t *transaction) checkRevision(ctx context.Context, revision int64) (last int64, err error) {
-	if last, err = value[int64](ctx, t, t.sql("SELECT last FROM revisions WHERE id = 1")); err != nil {
+func checkRevision(ctx context.Context, t *database.Tx, revision int64) (last int64, err error) {
+	if last, err = database.Value[int64](ctx, t, t.SQL("SELECT last FROM revisions WHERE id = 1")); err != nil {
 		return 0, err
 	}
-	pruned, err := value[int64](ctx, t, t.sql("SELECT pruned FROM history WHERE id = 1"))
+	pruned, err := database.Value[int64](ctx, t, t.SQL("SELECT pruned FROM history WHERE id = 1"))
 	switch {
 	case err != nil:
 	case revision < pruned:

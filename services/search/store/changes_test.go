@@ -5,6 +5,7 @@ package store
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"testing"
 	"time"
@@ -37,7 +38,7 @@ func kindIDsOf(t testing.TB, s *Store, kinds ...Kind) (ids []int64) {
 	t.Helper()
 	for _, kind := range kinds {
 		var id int64
-		err := s.read.QueryRow("SELECT id FROM kinds WHERE resource = '" + kind.Resource + "'").Scan(&id)
+		err := s.db.Reader().QueryRow("SELECT id FROM kinds WHERE resource = '" + kind.Resource + "'").Scan(&id)
 		require.NoError(t, err)
 		ids = append(ids, id)
 	}
@@ -49,12 +50,13 @@ func revisionIn(t testing.TB, state *query.Subject) string {
 	if state == nil {
 		return "none"
 	}
-	begin, end := valueOf(state.JSON, 0, "metadata")
-	require.GreaterOrEqual(t, begin, 0)
-	inner := state.JSON[begin:end]
-	begin, end = valueOf(inner, 0, "resourceVersion")
-	require.GreaterOrEqual(t, begin, 0)
-	return string(inner[begin+1 : end-1])
+	var object struct {
+		Metadata struct {
+			ResourceVersion string `json:"resourceVersion"`
+		} `json:"metadata"`
+	}
+	require.NoError(t, json.Unmarshal(state.JSON, &object))
+	return object.Metadata.ResourceVersion
 }
 
 func TestEachChangeIsInTheHistoryWithTheStatesAroundIt(t *testing.T) {
@@ -96,7 +98,7 @@ func TestTheHistoryIsPruned(t *testing.T) {
 		for i := range versions {
 			require.NoError(t, s.Write(ctx, stream, Batch{Changes: []Change{{Object: object("a", "x", fmt.Sprint(i))}}}))
 			if i == versions-3 {
-				_, err := s.write.Exec("UPDATE changes SET committed_at = 5000")
+				_, err := s.db.Writer().Exec("UPDATE changes SET committed_at = 5000")
 				require.NoError(t, err)
 			}
 		}
@@ -119,7 +121,7 @@ func TestTheHistoryIsPruned(t *testing.T) {
 			fmt.Sprintf("%d one/a/x: %d -> %d", pruned+1, pruned, pruned+1), fmt.Sprintf("%d one/a/x: %d -> %d", pruned+2, pruned+1, pruned+2),
 		}, got)
 		var left int
-		require.NoError(t, s.read.QueryRow("SELECT COUNT(*) FROM versions").Scan(&left))
+		require.NoError(t, s.db.Reader().QueryRow("SELECT COUNT(*) FROM versions").Scan(&left))
 		assert.Equal(t, 2, left, "only the states that a kept change has ended")
 	})
 }

@@ -3,30 +3,34 @@
 
 package store
 
-import "context"
+import (
+	"context"
+
+	"github.com/tripod-k8s/tripod/services/search/store/database"
+)
 
 // Each stream has the number of its objects, which changes in the transactions that write them. A count of whole resources adds these numbers up, so it
 // takes no longer for more objects. The number counts as long as the writers of the stream have kept it: versions of search before schema 7 do not.
 
 // total returns how many objects a search has.
-func (t *transaction) total(ctx context.Context, b *search) (int64, error) {
+func total(ctx context.Context, t *database.Tx, b *search) (int64, error) {
 	if b.known != nil {
 		return *b.known, nil
 	}
 	if b.isWhole() {
 		var objects, unknown int64
 		sum := b.sum()
-		if err := t.tx.QueryRowContext(ctx, sum.text.String(), sum.args...).Scan(&objects, &unknown); err != nil || unknown == 0 {
+		if err := t.Row(ctx, sum).Scan(&objects, &unknown); err != nil || unknown == 0 {
 			return objects, err
 		}
 	}
-	return value[int64](ctx, t, b.count())
+	return database.Value[int64](ctx, t, b.count())
 }
 
 // countsByTheWay reports whether a page is to count all objects. To compare a field, PostgreSQL unpacks objects, which takes most of the time of such a
 // search. So it unpacks them once for both.
 func (b *search) countsByTheWay() bool {
-	return b.dialect == postgres && b.q.WithRemaining && b.q.Limit > 0 && b.q.Offset == 0 && len(b.q.Fields) > 0
+	return b.UnpacksObjects() && b.q.WithRemaining && b.q.Limit > 0 && b.q.Offset == 0 && len(b.q.Fields) > 0
 }
 
 // isWhole reports whether a search is for all objects of its kinds and clusters.
@@ -44,36 +48,36 @@ func (b *search) isWholeButForLabels() bool {
 }
 
 // sum adds up the objects of streams, and counts the streams whose number of objects is not known.
-func (b *search) sum() *statement {
-	s := b.sql("SELECT COALESCE(SUM(s.objects), 0), COALESCE(SUM(CASE WHEN s.counted = s.epoch THEN 0 ELSE 1 END), 0) FROM streams s WHERE s.kind_id")
-	oneOf(s, b.kinds)
+func (b *search) sum() *database.Statement {
+	s := b.SQL("SELECT COALESCE(SUM(s.objects), 0), COALESCE(SUM(CASE WHEN s.counted = s.epoch THEN 0 ELSE 1 END), 0) FROM streams s WHERE s.kind_id")
+	database.OneOf(s, b.kinds)
 	if b.clusters != nil {
-		oneOf(s.add(" AND s.cluster_id"), b.clusters)
+		database.OneOf(s.Add(" AND s.cluster_id"), b.clusters)
 	}
 	b.within(s, "s")
 	return s
 }
 
 // counts makes a stream that is being opened have its number of objects. Only the first opening after a writer that does not keep it has to count.
-func (t *transaction) counts(ctx context.Context, stream *Stream) error {
-	counted, err := value[int64](ctx, t, t.sql("SELECT counted FROM streams WHERE id = ?", stream.id))
+func counts(ctx context.Context, t *database.Tx, stream *Stream) error {
+	counted, err := database.Value[int64](ctx, t, t.SQL("SELECT counted FROM streams WHERE id = ?", stream.id))
 	if err != nil || counted != 0 {
 		return err
 	}
-	_, err = t.exec(ctx, t.sql("UPDATE streams SET counted = epoch, objects = (SELECT COUNT(*) FROM objects o WHERE o.kind_id = ? AND o.cluster_id = ?) WHERE id = ?",
+	_, err = t.Exec(ctx, t.SQL("UPDATE streams SET counted = epoch, objects = (SELECT COUNT(*) FROM objects o WHERE o.kind_id = ? AND o.cluster_id = ?) WHERE id = ?",
 		stream.kindID, stream.clusterID, stream.id))
 	return err
 }
 
 // advance notes where a watch may go on after a batch, unless that is empty, and how many objects the batch has added.
-func (t *transaction) advance(ctx context.Context, stream *Stream, resourceVersion string, added int) error {
+func advance(ctx context.Context, t *database.Tx, stream *Stream, resourceVersion string, added int) error {
 	if resourceVersion == "" && added == 0 {
 		return nil
 	}
-	set := t.sql("UPDATE streams SET objects = objects + ?", added)
+	set := t.SQL("UPDATE streams SET objects = objects + ?", added)
 	if resourceVersion != "" {
-		set.add(", resource_version = ?", resourceVersion)
+		set.Add(", resource_version = ?", resourceVersion)
 	}
-	_, err := t.exec(ctx, set.add(" WHERE id = ?", stream.id))
+	_, err := t.Exec(ctx, set.Add(" WHERE id = ?", stream.id))
 	return err
 }

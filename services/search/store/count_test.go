@@ -15,26 +15,27 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/tripod-k8s/tripod/services/search/query"
+	"github.com/tripod-k8s/tripod/services/search/store/database"
 )
 
 // assertCounts holds that a search for all pods has so many objects, and returns how many streams did not know their numbers.
 func assertCounts(t *testing.T, s *Store, want int64) (unknown int) {
 	t.Helper()
-	require.NoError(t, s.reading(t.Context(), func(tx *transaction) error {
-		kinds, err := tx.kindIDs(t.Context(), []schema.GroupVersionResource{pods.GroupVersionResource})
+	require.NoError(t, s.db.Reading(t.Context(), func(tx *database.Tx) error {
+		kinds, err := kindIDs(t.Context(), tx, []schema.GroupVersionResource{pods.GroupVersionResource})
 		if err != nil || len(kinds) == 0 {
 			assert.Zero(t, want, "no cluster has pods")
 			return err
 		}
-		b := &search{dialect: tx.dialect, q: &query.Query{}, kinds: kinds}
-		got, err := tx.total(t.Context(), b)
+		b := &search{Dialect: tx.Dialect, q: &query.Query{}, kinds: kinds}
+		got, err := total(t.Context(), tx, b)
 		assert.Equal(t, want, got)
 		if err != nil {
 			return err
 		}
 		var sum int64
 		find := b.sum()
-		return tx.tx.QueryRowContext(t.Context(), find.text.String(), find.args...).Scan(&sum, &unknown)
+		return tx.Row(t.Context(), find).Scan(&sum, &unknown)
 	}))
 	return unknown
 }
@@ -84,7 +85,7 @@ func TestObjectsAreCountedWhereAWriterDoesNotKeepTheirNumber(t *testing.T) {
 		require.NoError(t, s.Write(t.Context(), stream, Batch{Changes: []Change{{Object: object("a", "x", "1")}, {Object: object("a", "y", "2")}}}))
 		// A version before schema 7 opens the stream, and deletes an object.
 		for _, text := range []string{"UPDATE streams SET epoch = epoch + 1", "DELETE FROM objects WHERE name = 'x'"} {
-			_, err := s.write.Exec(text)
+			_, err := s.db.Writer().Exec(text)
 			require.NoError(t, err)
 		}
 		assert.Equal(t, 1, assertCounts(t, s, 1), "the number is not believed")

@@ -11,6 +11,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sync/errgroup"
+
+	"github.com/tripod-k8s/tripod/services/search/store/database"
 )
 
 func TestFilesOfSQLiteArePrivate(t *testing.T) {
@@ -46,10 +48,10 @@ func TestSearchesDoNotKeepWritersWaiting(t *testing.T) {
 		stream := openStream(t, s, "east", pods)
 		began, end := make(chan struct{}), make(chan struct{})
 		var searches errgroup.Group
-		for range maxReaders {
+		for range database.MaxReaders {
 			searches.Go(func() error {
-				return s.reading(t.Context(), func(tx *transaction) error {
-					_, err := value[int64](t.Context(), tx, tx.sql("SELECT last FROM revisions"))
+				return s.db.Reading(t.Context(), func(tx *database.Tx) error {
+					_, err := database.Value[int64](t.Context(), tx, tx.SQL("SELECT last FROM revisions"))
 					select {
 					case began <- struct{}{}:
 						<-end
@@ -59,7 +61,7 @@ func TestSearchesDoNotKeepWritersWaiting(t *testing.T) {
 				})
 			})
 		}
-		for range s.read.Stats().MaxOpenConnections {
+		for range s.db.Reader().Stats().MaxOpenConnections {
 			<-began
 		}
 		o := Object{Name: "a", JSON: []byte(`{"metadata":{"name":"a"}}`)}
@@ -71,27 +73,27 @@ func TestSearchesDoNotKeepWritersWaiting(t *testing.T) {
 
 func TestADatabaseEndsSearchesThatTakeTooLong(t *testing.T) {
 	each(t, func(t *testing.T, s *Store) {
-		slow := map[dialect][2]string{
-			postgres:    {"SET LOCAL statement_timeout = 20", "SELECT 1 FROM pg_sleep(60)"},
-			mysqlFamily: {"SET max_statement_time = 0.02", "SELECT 1 FROM information_schema.tables a, information_schema.columns b, information_schema.columns c, information_schema.columns d WHERE SLEEP(1) = 2"},
-		}[s.dialect]
+		slow := map[string][2]string{
+			"postgres": {"SET LOCAL statement_timeout = 20", "SELECT 1 FROM pg_sleep(60)"},
+			"mysql":    {"SET max_statement_time = 0.02", "SELECT 1 FROM information_schema.tables a, information_schema.columns b, information_schema.columns c, information_schema.columns d WHERE SLEEP(1) = 2"},
+		}[s.db.Name()]
 		if slow[0] == "" {
 			return // the process itself does
 		}
-		err := s.reading(t.Context(), func(tx *transaction) error {
-			limit := tx.sql("SELECT current_setting('statement_timeout')")
-			if s.dialect == mysqlFamily {
-				limit = tx.sql("SELECT CONCAT(ROUND(@@max_statement_time), 's')")
+		err := s.db.Reading(t.Context(), func(tx *database.Tx) error {
+			limit := tx.SQL("SELECT current_setting('statement_timeout')")
+			if s.db.Name() == "mysql" {
+				limit = tx.SQL("SELECT CONCAT(ROUND(@@max_statement_time), 's')")
 			}
-			is, err := value[string](t.Context(), tx, limit)
+			is, err := database.Value[string](t.Context(), tx, limit)
 			require.NoError(t, err)
-			assert.Equal(t, statementTimeout.String(), is)
-			if _, err := tx.exec(t.Context(), tx.sql(slow[0])); err != nil {
+			assert.Equal(t, database.StatementTimeout.String(), is)
+			if _, err := tx.Exec(t.Context(), tx.SQL(slow[0])); err != nil {
 				return err
 			}
-			_, err = value[int64](t.Context(), tx, tx.sql(slow[1]))
+			_, err = database.Value[int64](t.Context(), tx, tx.SQL(slow[1]))
 			return err
 		})
-		require.ErrorIs(t, err, ErrTimeout)
+		require.ErrorIs(t, err, database.ErrTimeout)
 	})
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/tripod-k8s/tripod/services/search/apis/search/v1beta1"
 	"github.com/tripod-k8s/tripod/services/search/query"
+	"github.com/tripod-k8s/tripod/services/search/store/database"
 )
 
 // entry is an object of an earlier state, with all that lists are sorted by.
@@ -27,7 +28,7 @@ type entry struct {
 }
 
 // entryColumns are those of an object that is as it was, for scanEntry. The column changedAt of the state follows them.
-var entryColumns = "o.id, c.name, k.api_group, k.version, k.kind, k.resource, o.object, " + original("o.revision") +
+var entryColumns = "o.id, c.name, k.api_group, k.version, k.kind, k.resource, o.object, " + database.Original("o.revision") +
 	", o.kind_id, o.cluster_id, o.namespace, o.name, o.uid, o.resource_version, o.created_at"
 
 func scanEntry(scan func(...any) error) (*entry, error) {
@@ -37,12 +38,12 @@ func scanEntry(scan func(...any) error) (*entry, error) {
 		&e.ID, &e.Cluster, &e.Kind.Group, &e.Kind.Version, &e.Kind.Kind, &e.Resource, &e.JSON, &original, &e.kindID, &e.clusterID, &e.namespace, &e.name,
 		&e.uid, &e.resourceVersion, &e.createdAt, &e.changedAt,
 	)
-	e.JSON = served(e.JSON, original)
+	e.JSON = database.Served(e.JSON, original)
 	return e, err
 }
 
 // endedColumns are those of a state that ended, for scanEnded. The column changedAt of the state follows them. The text of the object has the rest.
-var endedColumns = "c.object_id, c.cluster, k.api_group, k.version, k.kind, k.resource, v.object, " + original("v.revision") +
+var endedColumns = "c.object_id, c.cluster, k.api_group, k.version, k.kind, k.resource, v.object, " + database.Original("v.revision") +
 	", c.kind_id, c.cluster_id, c.namespace, c.name"
 
 func scanEnded(scan func(...any) error) (*entry, error) {
@@ -52,7 +53,7 @@ func scanEnded(scan func(...any) error) (*entry, error) {
 		&e.ID, &e.Cluster, &e.Kind.Group, &e.Kind.Version, &e.Kind.Kind, &e.Resource, &e.JSON, &original, &e.kindID, &e.clusterID, &e.namespace, &e.name,
 		&e.changedAt,
 	)
-	e.JSON = served(e.JSON, original)
+	e.JSON = database.Served(e.JSON, original)
 	return e, err
 }
 
@@ -87,7 +88,7 @@ func (e *entry) subject() *query.Subject {
 
 // rank returns the place of a field in an order.
 func (e *entry) rank(path []query.Step) query.Rank {
-	text := jsonPath(path)
+	text := database.JSONPath(path)
 	rank, known := e.ranks[text]
 	if !known {
 		if e.ranks == nil {

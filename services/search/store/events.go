@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/tripod-k8s/tripod/services/search/store/database"
 )
 
 // InvolvedEvents is the kind of the stream with the events of other objects. They are not objects of their own here: they are found with the object
@@ -28,7 +30,7 @@ type Involved struct {
 }
 
 // putEvents keeps events. That the cluster forgets one does not matter.
-func (t *transaction) putEvents(ctx context.Context, stream *Stream, changes []Change) error {
+func putEvents(ctx context.Context, t *database.Tx, stream *Stream, changes []Change) error {
 	var rows [][]any
 	for i := range changes {
 		c := &changes[i]
@@ -38,25 +40,22 @@ func (t *transaction) putEvents(ctx context.Context, stream *Stream, changes []C
 		of := c.Involved
 		rows = append(rows, []any{stream.clusterID, c.UID, of.Kind, of.Namespace, of.Name, of.UID, of.SeenAt, string(c.JSON)})
 	}
-	replace := " ON CONFLICT (cluster_id, uid) DO UPDATE SET seen_at = excluded.seen_at, event = excluded.event"
-	if t.dialect == mysqlFamily {
-		replace = " ON DUPLICATE KEY UPDATE seen_at = VALUES(seen_at), event = VALUES(event)"
-	}
-	return t.insert(ctx, "events", []string{"cluster_id", "uid", "involved_kind", "involved_namespace", "involved_name", "involved_uid", "seen_at", "event"}, rows, replace)
+	replace := t.OnConflict("cluster_id, uid") + "seen_at = " + t.Inserted("seen_at") + ", event = " + t.Inserted("event")
+	return t.Insert(ctx, "events", []string{"cluster_id", "uid", "involved_kind", "involved_namespace", "involved_name", "involved_uid", "seen_at", "event"}, rows, replace)
 }
 
 // Events returns the events of objects by Found.ID, the latest first.
 func (s *Store) Events(ctx context.Context, ids []int64) (map[int64][][]byte, error) {
 	events := map[int64][][]byte{}
-	err := s.searching(ctx, func(t *transaction) error {
-		for part := range slices.Chunk(ids, rowsAtOnce) {
-			find := t.sql(`SELECT f.id, e.event FROM (
+	err := s.db.Searching(ctx, func(t *database.Tx) error {
+		for part := range slices.Chunk(ids, database.RowsAtOnce) {
+			find := t.SQL(`SELECT f.id, e.event FROM (
 SELECT o.id, e.cluster_id, e.uid, ROW_NUMBER() OVER (PARTITION BY o.id ORDER BY e.seen_at DESC, e.uid) AS place FROM objects o JOIN kinds k ON k.id = o.kind_id
 JOIN streams s ON s.cluster_id = o.cluster_id AND s.kind_id = o.kind_id
 JOIN events e ON e.cluster_id = o.cluster_id AND e.involved_kind = COALESCE(s.kind, k.kind) AND e.involved_namespace = o.namespace AND e.involved_name = o.name
 WHERE (e.involved_uid = o.uid OR e.involved_uid = o.name OR e.involved_uid = '') AND o.id IN `)
-			list(find, part).add(") f JOIN events e ON e.cluster_id = f.cluster_id AND e.uid = f.uid WHERE f.place <= ? ORDER BY f.id, f.place", eventsOfObject)
-			err := t.each(ctx, find, func(scan func(...any) error) error {
+			database.List(find, part).Add(") f JOIN events e ON e.cluster_id = f.cluster_id AND e.uid = f.uid WHERE f.place <= ? ORDER BY f.id, f.place", eventsOfObject)
+			err := t.Each(ctx, find, func(scan func(...any) error) error {
 				var id int64
 				var event []byte
 				if err := scan(&id, &event); err != nil {
@@ -85,9 +84,9 @@ func (s *Store) ForgetEvents(ctx context.Context, before time.Time) error {
 // TrimEvents removes the events of a cluster that were seen before the latest ones, of which it keeps some.
 func (s *Store) TrimEvents(ctx context.Context, cluster string, keep int) error {
 	var last []int64
-	err := s.reading(ctx, func(t *transaction) error {
-		find := t.sql("SELECT e.seen_at FROM events e JOIN clusters c ON c.id = e.cluster_id WHERE c.name = ? ORDER BY e.seen_at DESC LIMIT 1 OFFSET ?", cluster, keep)
-		return t.each(ctx, find, func(scan func(...any) error) error {
+	err := s.db.Reading(ctx, func(t *database.Tx) error {
+		find := t.SQL("SELECT e.seen_at FROM events e JOIN clusters c ON c.id = e.cluster_id WHERE c.name = ? ORDER BY e.seen_at DESC LIMIT 1 OFFSET ?", cluster, keep)
+		return t.Each(ctx, find, func(scan func(...any) error) error {
 			last = append(last, 0)
 			return scan(&last[0])
 		})
@@ -102,13 +101,9 @@ func (s *Store) TrimEvents(ctx context.Context, cluster string, keep int) error 
 func (s *Store) forgetEvents(ctx context.Context, which string, values ...any) error {
 	for {
 		var removed int64
-		err := s.within(ctx, func(t *transaction) error {
-			some := t.sql("DELETE FROM events WHERE "+which, values...).add(" LIMIT ?", eventsAtOnce)
-			if t.dialect != mysqlFamily { // which cannot select from what it deletes from, and the others cannot limit a DELETE
-				some = t.sql("DELETE FROM events WHERE (cluster_id, uid) IN (SELECT cluster_id, uid FROM events WHERE "+which, values...).add(" LIMIT ?)", eventsAtOnce)
-			}
+		err := s.db.Within(ctx, func(t *database.Tx) error {
 			var err error
-			removed, err = t.exec(ctx, some)
+			removed, err = t.Exec(ctx, t.DeleteSome("events", "cluster_id, uid", eventsAtOnce, which, values...))
 			return err
 		})
 		if err != nil || removed < eventsAtOnce {

@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/tripod-k8s/tripod/services/search/query"
+	"github.com/tripod-k8s/tripod/services/search/store/database"
 )
 
 // documented are the queries of docs/search.md, and the index by which SQLite finds objects.
@@ -70,20 +71,20 @@ func TestDocumentedQueriesUseAnIndex(t *testing.T) {
 			require.NoError(t, err)
 			q, err := query.Parse(values)
 			require.NoError(t, err)
-			require.NoError(t, s.reading(t.Context(), func(tx *transaction) error {
-				b := &search{dialect: tx.dialect, q: q}
-				if b.kinds, err = tx.kindIDs(t.Context(), []schema.GroupVersionResource{pods.GroupVersionResource}); err != nil {
+			require.NoError(t, s.db.Reading(t.Context(), func(tx *database.Tx) error {
+				b := &search{Dialect: tx.Dialect, q: q}
+				if b.kinds, err = kindIDs(t.Context(), tx, []schema.GroupVersionResource{pods.GroupVersionResource}); err != nil {
 					return err
 				}
-				if b.clusters, err = tx.clusterIDs(t.Context(), q.Clusters); err != nil {
+				if b.clusters, err = clusterIDs(t.Context(), tx, q.Clusters); err != nil {
 					return err
 				}
 				plan := planOf(t, tx, b.objects())
-				switch tx.dialect {
-				case sqlite:
+				switch tx.Name() {
+				case "sqlite":
 					assert.NotRegexp(t, `SCAN (o|p0|w0|l)\b`, plan, text)
 					assert.Contains(t, strings.ReplaceAll(plan, "SEARCH l USING", "SEARCH labels USING"), index, text)
-				case postgres: // half of the objects are pods, so it may read all of them
+				case "postgres": // half of the objects are pods, so it may read all of them
 					assert.NotRegexp(t, `Seq Scan on owners`, plan, text)
 				default:
 					assert.NotRegexp(t, `(?m)^(p0|w0|l) ALL`, plan, text)
@@ -114,20 +115,20 @@ func TestSearchesOfReadersUseAnIndex(t *testing.T) {
 				require.NoError(t, err)
 				q, err := query.Parse(values)
 				require.NoError(t, err)
-				require.NoError(t, s.reading(t.Context(), func(tx *transaction) error {
-					b := &search{dialect: tx.dialect, q: q, scope: given{asOf: changed, parts: parts}}
-					if b.kinds, err = tx.kindIDs(t.Context(), []schema.GroupVersionResource{pods.GroupVersionResource}); err != nil {
+				require.NoError(t, s.db.Reading(t.Context(), func(tx *database.Tx) error {
+					b := &search{Dialect: tx.Dialect, q: q, scope: given{asOf: changed, parts: parts}}
+					if b.kinds, err = kindIDs(t.Context(), tx, []schema.GroupVersionResource{pods.GroupVersionResource}); err != nil {
 						return err
 					}
-					if b.visible, _, err = tx.visibleTo(t.Context(), b); err != nil {
+					if b.visible, _, err = visibleTo(t.Context(), tx, b); err != nil {
 						return err
 					}
 					b.clusters = clustersIn(b.visible, b.kinds)
 					plans := planOf(t, tx, b.objects()) + planOf(t, tx, b.count())
-					switch tx.dialect {
-					case sqlite:
+					switch tx.Name() {
+					case "sqlite":
 						assert.NotRegexp(t, `SCAN (o|p0|w0|l)\b`, plans, "%s: %s", name, text)
-					case postgres:
+					case "postgres":
 						assert.NotContains(t, plans, "Seq Scan on objects", "%s: %s", name, text)
 					default:
 						assert.NotRegexp(t, `(?m)^(o|p0|w0|l) ALL`, plans, "%s: %s", name, text)
@@ -143,18 +144,18 @@ func TestSearchesOfReadersUseAnIndex(t *testing.T) {
 func TestDeepPagesUseAnIndex(t *testing.T) {
 	each(t, func(t *testing.T, s *Store) {
 		crowd(t, s)
-		require.NoError(t, s.reading(t.Context(), func(tx *transaction) error {
-			b := &search{dialect: tx.dialect, q: &query.Query{}, past: &past{revision: 9, last: 9, from: -1, after: &entry{namespace: "ns38", name: "web-3", clusterID: 1}}}
+		require.NoError(t, s.db.Reading(t.Context(), func(tx *database.Tx) error {
+			b := &search{Dialect: tx.Dialect, q: &query.Query{}, past: &past{revision: 9, last: 9, from: -1, after: &entry{namespace: "ns38", name: "web-3", clusterID: 1}}}
 			var err error
-			if b.kinds, err = tx.kindIDs(t.Context(), []schema.GroupVersionResource{pods.GroupVersionResource}); err != nil {
+			if b.kinds, err = kindIDs(t.Context(), tx, []schema.GroupVersionResource{pods.GroupVersionResource}); err != nil {
 				return err
 			}
 			plan := planOf(t, tx, b.unchangedObjects(20))
-			switch tx.dialect {
-			case sqlite:
+			switch tx.Name() {
+			case "sqlite":
 				assert.Regexp(t, `SEARCH o USING INDEX objects_order \(kind_id=\? AND \(namespace,name,cluster_id\)>`, plan)
 				assert.NotContains(t, plan, "TEMP B-TREE")
-			case postgres:
+			case "postgres":
 				assert.Regexp(t, `Index Scan using objects_order on objects o`, plan)
 				assert.Regexp(t, `Index Cond: \(\(kind_id = .*ROW\(namespace, name, cluster_id\) >`, plan)
 				assert.NotContains(t, plan, "Sort")
@@ -173,20 +174,20 @@ func TestSearchesOfThePastReadOnlyWhatFollowed(t *testing.T) {
 		last, err := s.Revision(t.Context())
 		require.NoError(t, err)
 		scope := given{asOf: lastRights(t, s), parts: map[string]*Part{"east pods": partOf(sets.New("ns1", "ns2"), nil, nil)}}
-		require.NoError(t, s.reading(t.Context(), func(tx *transaction) error {
+		require.NoError(t, s.db.Reading(t.Context(), func(tx *database.Tx) error {
 			past := &past{revision: last - 50, last: last, from: -1}
-			b, err := tx.newSearch(t.Context(), s.For(scope), []schema.GroupVersionResource{pods.GroupVersionResource}, &query.Query{}, past)
+			b, err := newSearch(t.Context(), tx, s.For(scope), []schema.GroupVersionResource{pods.GroupVersionResource}, &query.Query{}, past)
 			require.NoError(t, err)
 			about := &Interest{Scope: scope, Resource: pods.GroupResource(), Query: b.q}
-			for name, find := range map[string]*statement{
-				"resources": b.resources(), "states": b.endedObjects(nil), "owners": b.endedGeneration(func(*statement) {}),
-				"changes": tx.changesOf(last-50, last, b.kinds, about, about.shares([]string{"east", "west"})),
+			for name, find := range map[string]*database.Statement{
+				"resources": b.resources(), "states": b.endedObjects(nil), "owners": b.endedGeneration(func(*database.Statement) {}),
+				"changes": changesOf(tx, last-50, last, b.kinds, about, about.shares([]string{"east", "west"})),
 			} {
 				plan := planOf(t, tx, find)
-				switch tx.dialect {
-				case sqlite:
+				switch tx.Name() {
+				case "sqlite":
 					assert.NotRegexp(t, `SCAN (c|e|v)\b`, plan, name)
-				case postgres:
+				case "postgres":
 					assert.NotRegexp(t, `Seq Scan on (changes|versions)`, plan, name)
 				default:
 					assert.NotRegexp(t, `(?m)^(c|e|v) (ALL|index)\b`, plan, name)
@@ -198,13 +199,13 @@ func TestSearchesOfThePastReadOnlyWhatFollowed(t *testing.T) {
 }
 
 // planOf returns how the database would run a statement.
-func planOf(t *testing.T, tx *transaction, s *statement) string {
+func planOf(t *testing.T, tx *database.Tx, s *database.Statement) string {
 	t.Helper()
 	explain := "EXPLAIN "
-	if tx.dialect == sqlite {
+	if tx.Name() == "sqlite" {
 		explain = "EXPLAIN QUERY PLAN "
 	}
-	rows, err := tx.tx.Query(explain+s.text.String(), s.args...)
+	rows, err := tx.Query(t.Context(), s.Within(explain, ""))
 	require.NoError(t, err)
 	defer rows.Close()
 	columns, err := rows.Columns()
@@ -216,8 +217,8 @@ func planOf(t *testing.T, tx *transaction, s *statement) string {
 			into[i] = &values[i]
 		}
 		require.NoError(t, rows.Scan(into...))
-		switch tx.dialect {
-		case mysqlFamily:
+		switch tx.Name() {
+		case "mysql":
 			fmt.Fprintf(&plan, "%s %s %s\n", values[2], values[3], values[5])
 		default:
 			fmt.Fprintf(&plan, "%v\n", values[len(values)-1])

@@ -8,6 +8,8 @@ import (
 	"errors"
 	"slices"
 	"time"
+
+	"github.com/tripod-k8s/tripod/services/search/store/database"
 )
 
 // Clusters name the resources that they have. So the names of those that none has any more go, once no change of the history and no watch
@@ -21,9 +23,9 @@ var errKindGone = errors.New("the kind was forgotten just now: try again")
 
 // UnusedKinds returns the IDs of some kinds that no cluster has. Call ForgetKinds for those that stay so for long.
 func (s *Store) UnusedKinds(ctx context.Context) (ids []int64, err error) {
-	err = s.reading(ctx, func(t *transaction) error {
-		// With SQLite, a new ID is higher than the last revision, and so than all IDs that were forgotten.
-		ids, err = t.ids(ctx, t.sql("SELECT k.id FROM kinds k WHERE k.id < ("+lastRevision+") AND NOT EXISTS (SELECT 1 FROM streams s WHERE s.kind_id = k.id)"+
+	err = s.db.Reading(ctx, func(t *database.Tx) error {
+		// A new ID is higher than the last revision if IDs are reused, and so than all IDs that were forgotten.
+		ids, err = t.IDs(ctx, t.SQL("SELECT k.id FROM kinds k WHERE k.id < ("+database.LastRevision+") AND NOT EXISTS (SELECT 1 FROM streams s WHERE s.kind_id = k.id)"+
 			" ORDER BY k.id LIMIT ?", kindsAtOnce))
 		return err
 	})
@@ -33,22 +35,22 @@ func (s *Store) UnusedKinds(ctx context.Context) (ids []int64, err error) {
 // ForgetKinds removes kinds that no cluster has had since a time, if the history does not go back to then.
 func (s *Store) ForgetKinds(ctx context.Context, ids []int64, since time.Time) error {
 	slices.Sort(ids)
-	return s.within(ctx, func(t *transaction) error {
-		if _, err := t.revisions(ctx, 0); err != nil {
+	return s.db.Within(ctx, func(t *database.Tx) error {
+		if _, err := t.Revisions(ctx, 0); err != nil {
 			return err
 		}
-		oldest, err := value[int64](ctx, t, t.sql("SELECT committed_at FROM changes ORDER BY revision LIMIT 1"))
-		if err != nil && !isNone(err) || err == nil && oldest <= since.UnixMilli() {
+		oldest, err := database.Value[int64](ctx, t, t.SQL("SELECT committed_at FROM changes ORDER BY revision LIMIT 1"))
+		if err != nil && !database.IsNone(err) || err == nil && oldest <= since.UnixMilli() {
 			return err
 		}
 		for part := range slices.Chunk(ids, kindsAtOnce) {
-			if t.dialect != sqlite { // a stream that is being opened holds its kind: the next statement sees it
-				if _, err := t.ids(ctx, list(t.sql("SELECT id FROM kinds WHERE id IN "), part).add(" ORDER BY id FOR UPDATE")); err != nil {
+			if lock := t.LockRows(); lock != "" { // a stream that is being opened holds its kind: the next statement sees it
+				if _, err := t.IDs(ctx, database.List(t.SQL("SELECT id FROM kinds WHERE id IN "), part).Add(" ORDER BY id"+lock)); err != nil {
 					return err
 				}
 			}
-			unused := list(t.sql("DELETE FROM kinds WHERE id IN "), part).add(" AND NOT EXISTS (SELECT 1 FROM streams s WHERE s.kind_id = kinds.id)")
-			if _, err := t.exec(ctx, unused); err != nil {
+			unused := database.List(t.SQL("DELETE FROM kinds WHERE id IN "), part).Add(" AND NOT EXISTS (SELECT 1 FROM streams s WHERE s.kind_id = kinds.id)")
+			if _, err := t.Exec(ctx, unused); err != nil {
 				return err
 			}
 		}
@@ -57,10 +59,9 @@ func (s *Store) ForgetKinds(ctx context.Context, ids []int64, since time.Time) e
 }
 
 // holdKind keeps a kind until the transaction ends.
-func (t *transaction) holdKind(ctx context.Context, id int64) error {
-	lock := map[dialect]string{sqlite: "", postgres: " FOR SHARE", mysqlFamily: " LOCK IN SHARE MODE"}[t.dialect]
-	_, err := value[int64](ctx, t, t.sql("SELECT id FROM kinds WHERE id = ?"+lock, id))
-	if isNone(err) {
+func holdKind(ctx context.Context, t *database.Tx, id int64) error {
+	_, err := database.Value[int64](ctx, t, t.SQL("SELECT id FROM kinds WHERE id = ?"+t.ShareRows(), id))
+	if database.IsNone(err) {
 		err = errKindGone
 	}
 	return err

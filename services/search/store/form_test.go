@@ -86,7 +86,7 @@ func TestWhatADatabaseCannotIndexIsServedAsItIs(t *testing.T) {
 			require.NoError(t, err)
 		}
 		var originals int
-		require.NoError(t, s.read.QueryRowContext(t.Context(), "SELECT COUNT(*) FROM originals").Scan(&originals))
+		require.NoError(t, s.db.Reader().QueryRowContext(t.Context(), "SELECT COUNT(*) FROM originals").Scan(&originals))
 		assert.LessOrEqual(t, originals, len(oddObjects()), "states that are forgotten leave nothing")
 	})
 }

@@ -6,6 +6,8 @@ package store
 import (
 	"context"
 	"time"
+
+	"github.com/tripod-k8s/tripod/services/search/store/database"
 )
 
 // The history has a row in the table changes for each change of an object, under the revision of the change. The state of an object that was replaced
@@ -22,19 +24,19 @@ type record struct {
 }
 
 // keep copies the states of objects that are to be replaced or deleted.
-func (t *transaction) keep(ctx context.Context, ids []int64) error {
-	return t.forIDs(ctx, ids, func(ids []int64) *statement {
-		return anyOf(t.sql("INSERT INTO versions (revision, object) SELECT revision, object FROM objects WHERE id"), ids)
+func keep(ctx context.Context, t *database.Tx, ids []int64) error {
+	return t.ForIDs(ctx, ids, func(ids []int64) *database.Statement {
+		return database.AnyOf(t.SQL("INSERT INTO versions (revision, object) SELECT revision, object FROM objects WHERE id"), ids)
 	})
 }
 
-func (t *transaction) record(ctx context.Context, stream *Stream, records []record) error {
+func recordChanges(ctx context.Context, t *database.Tx, stream *Stream, records []record) error {
 	now := time.Now().UnixMilli()
 	rows := make([][]any, 0, len(records))
 	for _, r := range records {
 		rows = append(rows, []any{r.revision, r.previous, r.deleted, r.id, stream.kindID, stream.clusterID, stream.cluster, r.namespace, r.name, now})
 	}
-	return t.insert(ctx, "changes", []string{"revision", "previous", "deleted", "object_id", "kind_id", "cluster_id", "cluster", "namespace", "name", "committed_at"}, rows, "")
+	return t.Insert(ctx, "changes", []string{"revision", "previous", "deleted", "object_id", "kind_id", "cluster_id", "cluster", "namespace", "name", "committed_at"}, rows, "")
 }
 
 // removedAtOnce is how many objects one transaction removes. Nobody else writes meanwhile.
@@ -42,11 +44,11 @@ const removedAtOnce = 500
 
 // removeSome deletes objects of a stream for which a condition holds, removedAtOnce at most, and records that. It returns how many these were. The transaction
 // must have locked the counter of revisions.
-func (t *transaction) removeSome(ctx context.Context, stream *Stream, condition string, values ...any) (removed int, err error) {
+func removeSome(ctx context.Context, t *database.Tx, stream *Stream, condition string, values ...any) (removed int, err error) {
 	var records []record
 	var ids []int64
-	find := t.sql("SELECT id, revision, namespace, name FROM objects WHERE kind_id = ? AND cluster_id = ?", stream.kindID, stream.clusterID).add(condition, values...)
-	err = t.each(ctx, find.add(" ORDER BY namespace, name LIMIT ?", removedAtOnce), func(scan func(...any) error) error {
+	find := t.SQL("SELECT id, revision, namespace, name FROM objects WHERE kind_id = ? AND cluster_id = ?", stream.kindID, stream.clusterID).Add(condition, values...)
+	err = t.Each(ctx, find.Add(" ORDER BY namespace, name LIMIT ?", removedAtOnce), func(scan func(...any) error) error {
 		r := record{deleted: true}
 		err := scan(&r.id, &r.previous, &r.namespace, &r.name)
 		records, ids = append(records, r), append(ids, r.id)
@@ -55,17 +57,17 @@ func (t *transaction) removeSome(ctx context.Context, stream *Stream, condition 
 	if err != nil || len(records) == 0 {
 		return 0, err
 	}
-	first, err := t.revisions(ctx, len(records))
+	first, err := t.Revisions(ctx, len(records))
 	if err != nil {
 		return 0, err
 	}
 	for i := range records {
 		records[i].revision = first + int64(i)
 	}
-	return len(records), inTurn(
-		func() error { return t.keep(ctx, ids) },
-		func() error { return t.deleteObjects(ctx, ids) },
-		func() error { return t.record(ctx, stream, records) },
+	return len(records), database.InTurn(
+		func() error { return keep(ctx, t, ids) },
+		func() error { return deleteObjects(ctx, t, ids) },
+		func() error { return recordChanges(ctx, t, stream, records) },
 	)
 }
 
@@ -74,16 +76,16 @@ const prunedAtOnce = 500
 
 // Prune removes the changes that were committed before a time. It returns whether more are left to remove: call it again then.
 func (s *Store) Prune(ctx context.Context, before time.Time) (more bool, err error) {
-	err = s.within(ctx, func(t *transaction) error {
+	err = s.db.Within(ctx, func(t *database.Tx) error {
 		// InnoDB also locks where rows could be inserted. So this takes turns with writers.
-		if _, err := t.revisions(ctx, 0); err != nil {
+		if _, err := t.Revisions(ctx, 0); err != nil {
 			return err
 		}
 		var last, lastAt int64
 		var ended []int64
 		old, n := true, 0
-		find := t.sql("SELECT revision, previous, committed_at FROM changes ORDER BY revision LIMIT ?", prunedAtOnce)
-		err := t.each(ctx, find, func(scan func(...any) error) error {
+		find := t.SQL("SELECT revision, previous, committed_at FROM changes ORDER BY revision LIMIT ?", prunedAtOnce)
+		err := t.Each(ctx, find, func(scan func(...any) error) error {
 			var revision, previous, committed int64
 			if err := scan(&revision, &previous, &committed); err != nil {
 				return err
@@ -98,12 +100,12 @@ func (s *Store) Prune(ctx context.Context, before time.Time) (more bool, err err
 			return nil
 		})
 		if err == nil && n > 0 {
-			err = t.pruneChanges(ctx, last, lastAt, ended)
+			err = pruneChanges(ctx, t, last, lastAt, ended)
 		}
 		if err != nil {
 			return err
 		}
-		names, err := t.pruneNamespaces(ctx)
+		names, err := pruneNamespaces(ctx, t)
 		more = n == prunedAtOnce || names == removedAtOnce
 		return err
 	})
@@ -111,22 +113,22 @@ func (s *Store) Prune(ctx context.Context, before time.Time) (more bool, err err
 }
 
 // pruneChanges removes the changes up to the last one that is to go, and the states that they have ended.
-func (t *transaction) pruneChanges(ctx context.Context, last, lastAt int64, ended []int64) error {
-	if err := t.all(ctx, t.sql("UPDATE history SET pruned = ?, pruned_at = ? WHERE id = 1 AND pruned < ?", last, lastAt, last)); err != nil {
+func pruneChanges(ctx context.Context, t *database.Tx, last, lastAt int64, ended []int64) error {
+	if err := t.All(ctx, t.SQL("UPDATE history SET pruned = ?, pruned_at = ? WHERE id = 1 AND pruned < ?", last, lastAt, last)); err != nil {
 		return err
 	}
 	for _, table := range []string{"versions", "originals"} {
-		err := t.forIDs(ctx, ended, func(revisions []int64) *statement {
-			return anyOf(t.sql("DELETE FROM "+table+" WHERE revision"), revisions)
+		err := t.ForIDs(ctx, ended, func(revisions []int64) *database.Statement {
+			return database.AnyOf(t.SQL("DELETE FROM "+table+" WHERE revision"), revisions)
 		})
 		if err != nil {
 			return err
 		}
 	}
-	return t.all(ctx, t.sql("DELETE FROM changes WHERE revision <= ?", last))
+	return t.All(ctx, t.SQL("DELETE FROM changes WHERE revision <= ?", last))
 }
 
 // pruneNamespaces removes namespaces that were gone before the history begins, removedAtOnce at most. It returns how many these were.
-func (t *transaction) pruneNamespaces(ctx context.Context) (int64, error) {
-	return t.exec(ctx, t.deleteSome("namespaces", "name", "uid = '' AND since <= (SELECT pruned FROM history WHERE id = 1)"))
+func pruneNamespaces(ctx context.Context, t *database.Tx) (int64, error) {
+	return t.Exec(ctx, t.DeleteSome("namespaces", "cluster_id, name", removedAtOnce, "uid = '' AND since <= (SELECT pruned FROM history WHERE id = 1)"))
 }

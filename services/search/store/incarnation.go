@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/tripod-k8s/tripod/services/search/query"
+	"github.com/tripod-k8s/tripod/services/search/store/database"
 )
 
 // A name may be that of one namespace today, and of another one tomorrow. Its UID tells them apart. So rights in a namespace show its past since it has its
@@ -40,15 +41,15 @@ func (w *writer) writeNamespaces(ctx context.Context) error {
 		if row[1] != systemNamespace || row[2] == "" {
 			continue
 		}
-		other := w.sql("UPDATE clusters SET since = ? WHERE id = ? AND EXISTS (SELECT 1 FROM namespaces n WHERE n.cluster_id = ? AND n.name = ? AND n.uid <> ? AND n.uid <> '')",
+		other := w.SQL("UPDATE clusters SET since = ? WHERE id = ? AND EXISTS (SELECT 1 FROM namespaces n WHERE n.cluster_id = ? AND n.name = ? AND n.uid <> ? AND n.uid <> '')",
 			row[3], w.stream.clusterID, w.stream.clusterID, systemNamespace, row[2])
-		if _, err := w.exec(ctx, other); err != nil {
+		if _, err := w.Exec(ctx, other); err != nil {
 			return err
 		}
 	}
-	uid, since := w.inserted("uid"), w.inserted("since")
-	end := w.onConflict("cluster_id, name") + "since = CASE WHEN namespaces.uid = " + uid + " THEN namespaces.since ELSE " + since + " END, uid = " + uid
-	return w.insert(ctx, "namespaces", []string{"cluster_id", "name", "uid", "since"}, w.namespaces, end)
+	uid, since := w.Inserted("uid"), w.Inserted("since")
+	end := w.OnConflict("cluster_id, name") + "since = CASE WHEN namespaces.uid = " + uid + " THEN namespaces.since ELSE " + since + " END, uid = " + uid
+	return w.Insert(ctx, "namespaces", []string{"cluster_id", "name", "uid", "since"}, w.namespaces, end)
 }
 
 // forgetNamespaces notes that the Namespaces are gone of which the store has no object, removedAtOnce at a time.
@@ -57,9 +58,9 @@ func (s *Store) forgetNamespaces(ctx context.Context, stream *Stream) error {
 	const gone = "n.cluster_id = ? AND n.uid <> '' AND NOT EXISTS (SELECT 1 FROM objects o WHERE o.kind_id = ? AND o.cluster_id = ? AND o.namespace = '' AND o.name = n.name)"
 	for {
 		var names []string
-		err := s.reading(ctx, func(t *transaction) error {
-			find := t.sql("SELECT n.name FROM namespaces n WHERE "+gone+" ORDER BY n.name LIMIT ?", stream.clusterID, stream.kindID, stream.clusterID, removedAtOnce)
-			return t.each(ctx, find, func(scan func(...any) error) error {
+		err := s.db.Reading(ctx, func(t *database.Tx) error {
+			find := t.SQL("SELECT n.name FROM namespaces n WHERE "+gone+" ORDER BY n.name LIMIT ?", stream.clusterID, stream.kindID, stream.clusterID, removedAtOnce)
+			return t.Each(ctx, find, func(scan func(...any) error) error {
 				names = append(names, "")
 				return scan(&names[len(names)-1])
 			})
@@ -67,15 +68,15 @@ func (s *Store) forgetNamespaces(ctx context.Context, stream *Stream) error {
 		if err != nil || len(names) == 0 {
 			return err
 		}
-		err = s.inTurn(ctx, func(t *transaction) (int, error) {
-			if _, err := t.revisions(ctx, 1); err != nil {
+		err = s.db.InTurn(ctx, func(t *database.Tx) (int, error) {
+			if _, err := t.Revisions(ctx, 1); err != nil {
 				return 0, err
 			}
-			if err := t.hold(ctx, stream, time.Time{}); err != nil { // so nobody has written them since
+			if err := hold(ctx, t, stream, time.Time{}); err != nil { // so nobody has written them since
 				return 0, err
 			}
-			set := t.sql("UPDATE namespaces SET uid = '', since = ("+lastRevision+") WHERE cluster_id = ? AND name IN ", stream.clusterID)
-			_, err := t.exec(ctx, list(set, names))
+			set := t.SQL("UPDATE namespaces SET uid = '', since = ("+database.LastRevision+") WHERE cluster_id = ? AND name IN ", stream.clusterID)
+			_, err := t.Exec(ctx, database.List(set, names))
 			return len(names), err
 		})
 		if err != nil {
@@ -87,8 +88,8 @@ func (s *Store) forgetNamespaces(ctx context.Context, stream *Stream) error {
 // ClusterUIDs returns what SetClusterUID was told, by the names of clusters.
 func (s *Store) ClusterUIDs(ctx context.Context) (uids map[string]string, err error) {
 	uids = map[string]string{}
-	err = s.reading(ctx, func(t *transaction) error {
-		return t.each(ctx, t.sql("SELECT name, uid FROM clusters"), func(scan func(...any) error) error {
+	err = s.db.Reading(ctx, func(t *database.Tx) error {
+		return t.Each(ctx, t.SQL("SELECT name, uid FROM clusters"), func(scan func(...any) error) error {
 			var name, uid string
 			err := scan(&name, &uid)
 			uids[name] = uid
@@ -100,13 +101,13 @@ func (s *Store) ClusterUIDs(ctx context.Context) (uids map[string]string, err er
 
 // SetClusterUID notes which cluster has a name. Before another one may have the name, call RemoveCluster.
 func (s *Store) SetClusterUID(ctx context.Context, name, uid string) error {
-	return s.within(ctx, func(t *transaction) error {
-		if _, err := t.revisions(ctx, 0); err != nil {
+	return s.db.Within(ctx, func(t *database.Tx) error {
+		if _, err := t.Revisions(ctx, 0); err != nil {
 			return err
 		}
-		id, err := t.clusterID(ctx, name)
+		id, err := clusterID(ctx, t, name)
 		if err == nil {
-			_, err = t.exec(ctx, t.sql("UPDATE clusters SET uid = ? WHERE id = ?", uid, id))
+			_, err = t.Exec(ctx, t.SQL("UPDATE clusters SET uid = ? WHERE id = ?", uid, id))
 		}
 		return err
 	})
@@ -135,13 +136,13 @@ type partKey struct {
 }
 
 // incarnationsAt returns the incarnations of a revision. What they are to say about a part has to be learned first.
-func (t *transaction) incarnationsAt(ctx context.Context, revision int64) (*incarnations, error) {
+func incarnationsAt(ctx context.Context, t *database.Tx, revision int64) (*incarnations, error) {
 	in := &incarnations{revision: revision, clusters: map[string]*incarnation{}, parts: map[partKey]*Part{}}
-	find := t.sql(`SELECT c.id, c.name, COALESCE(r.generation, 0), (SELECT COUNT(*) FROM streams s JOIN kinds k ON k.id = s.kind_id
+	find := t.SQL(`SELECT c.id, c.name, COALESCE(r.generation, 0), (SELECT COUNT(*) FROM streams s JOIN kinds k ON k.id = s.kind_id
 WHERE s.cluster_id = c.id AND s.listed AND k.api_group = '' AND k.version = ? AND k.resource = ?
 AND NOT EXISTS (SELECT 1 FROM unreadable_rights u WHERE u.stream_id = s.id AND u.name = ''))
 FROM clusters c LEFT JOIN cluster_rights r ON r.cluster_id = c.id WHERE c.since <= ?`, namespacesResource.Version, namespacesResource.Resource, revision)
-	return in, t.each(ctx, find, func(scan func(...any) error) error {
+	return in, t.Each(ctx, find, func(scan func(...any) error) error {
 		var name string
 		var id, generation, streams int64
 		err := scan(&id, &name, &generation, &streams)
@@ -151,7 +152,7 @@ FROM clusters c LEFT JOIN cluster_rights r ON r.cluster_id = c.id WHERE c.since 
 }
 
 // learn finds out about the namespaces that parts name which a reader sees now. There may be many more namespaces.
-func (in *incarnations) learn(ctx context.Context, t *transaction, now map[partKey]*Part) error {
+func (in *incarnations) learn(ctx context.Context, t *database.Tx, now map[partKey]*Part) error {
 	var unknown [][2]any
 	byID := map[int64]*incarnation{}
 	for key, part := range now {
@@ -173,9 +174,9 @@ func (in *incarnations) learn(ctx context.Context, t *transaction, now map[partK
 			note(namespaceOfObject(key.resource, object))
 		}
 	}
-	for chunk := range slices.Chunk(unknown, rowsAtOnce) {
-		find := t.sql("SELECT n.cluster_id, n.name FROM namespaces n WHERE n.since > ? AND (n.cluster_id, n.name) IN ", in.revision)
-		err := t.each(ctx, pairs(find, chunk), func(scan func(...any) error) error {
+	for chunk := range slices.Chunk(unknown, database.RowsAtOnce) {
+		find := t.SQL("SELECT n.cluster_id, n.name FROM namespaces n WHERE n.since > ? AND (n.cluster_id, n.name) IN ", in.revision)
+		err := t.Each(ctx, database.Pairs(find, chunk), func(scan func(...any) error) error {
 			var id int64
 			var namespace string
 			if err := scan(&id, &namespace); err != nil {
@@ -231,22 +232,22 @@ func (p *Part) onlyIf(condition bool) *Part {
 }
 
 // limitPast finds out what a search of the past may show: to readers, and of a cluster that the search is about, states of those who have the names now.
-func (t *transaction) limitPast(ctx context.Context, b *search) (err error) {
+func limitPast(ctx context.Context, t *database.Tx, b *search) (err error) {
 	if b.past == nil || b.scope == nil && !b.q.SameClusters {
 		return nil
 	}
-	b.incarnations, err = t.incarnationsAt(ctx, b.past.revision)
+	b.incarnations, err = incarnationsAt(ctx, t, b.past.revision)
 	return err
 }
 
 // SameSince reports whether what a scope shows of a resource belonged to the same namespaces and clusters already at a revision. A scope may be nil.
 func (s *Store) SameSince(ctx context.Context, revision int64, resource schema.GroupResource, clusters query.Choice) (same bool, err error) {
-	err = s.searching(ctx, func(t *transaction) error {
-		in, err := t.incarnationsAt(ctx, revision)
+	err = s.db.Searching(ctx, func(t *database.Tx) error {
+		in, err := incarnationsAt(ctx, t, revision)
 		if err != nil {
 			return err
 		}
-		names, err := t.clusterNames(ctx)
+		names, err := clusterNames(ctx, t)
 		if err != nil {
 			return err
 		}
@@ -284,7 +285,7 @@ func (b *search) partNow(cluster string, resource schema.GroupResource) *Part {
 }
 
 // learn makes part know about resources of clusters.
-func (t *transaction) learn(ctx context.Context, b *search, about ...partKey) error {
+func learn(ctx context.Context, t *database.Tx, b *search, about ...partKey) error {
 	if b.incarnations == nil {
 		return nil
 	}
@@ -296,12 +297,12 @@ func (t *transaction) learn(ctx context.Context, b *search, about ...partKey) er
 }
 
 // sameClusters leaves out the clusters of a search without a scope that were others then.
-func (t *transaction) sameClusters(ctx context.Context, b *search) error {
+func sameClusters(ctx context.Context, t *database.Tx, b *search) error {
 	if b.scope != nil || b.incarnations == nil {
 		return nil
 	}
 	var clusters []int64
-	err := t.each(ctx, t.sql("SELECT id, name FROM clusters"), func(scan func(...any) error) error {
+	err := t.Each(ctx, t.SQL("SELECT id, name FROM clusters"), func(scan func(...any) error) error {
 		var id int64
 		var name string
 		err := scan(&id, &name)

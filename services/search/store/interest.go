@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/tripod-k8s/tripod/services/search/query"
+	"github.com/tripod-k8s/tripod/services/search/store/database"
 )
 
 // Interest is the part of the history that a reader may see and has asked for. Transitions reads no objects of the rest.
@@ -74,26 +75,26 @@ func (i *Interest) shares(clusters []string) []share {
 }
 
 // where appends a condition for rows of changes. Rows that do not meet it are of no interest, and has decides about the others.
-func (i *Interest) where(s *statement, shares []share) {
-	choose(s, "c.cluster", i.Query.Clusters)
-	choose(s, "c.namespace", i.Query.Namespaces)
-	choose(s, "c.name", i.Query.Names)
+func (i *Interest) where(s *database.Statement, shares []share) {
+	database.Choose(s, "c.cluster", i.Query.Clusters)
+	database.Choose(s, "c.namespace", i.Query.Namespaces)
+	database.Choose(s, "c.name", i.Query.Names)
 	if i.Scope == nil || shares == nil {
 		return
 	}
-	s.add(" AND (NOT EXISTS (SELECT 1 FROM clusters g WHERE g.name = c.cluster)") // a grant of the hub may be about a cluster that is gone
+	s.Add(" AND (NOT EXISTS (SELECT 1 FROM clusters g WHERE g.name = c.cluster)") // a grant of the hub may be about a cluster that is gone
 	for _, of := range shares {
-		oneOf(s.add(" OR c.cluster"), of.clusters)
+		database.OneOf(s.Add(" OR c.cluster"), of.clusters)
 		of.condition(s, "c")
 	}
-	s.text.WriteByte(')')
+	s.Add(")")
 }
 
 // revisionsOf returns the first changes of interest after a revision and up to another one, and where the search for them ended.
-func (t *transaction) revisionsOf(ctx context.Context, after, upTo int64, kinds []int64, about *Interest) (found []int64, end int64, err error) {
+func revisionsOf(ctx context.Context, t *database.Tx, after, upTo int64, kinds []int64, about *Interest) (found []int64, end int64, err error) {
 	var shares []share
 	if about.Scope != nil {
-		clusters, err := t.clusterNames(ctx)
+		clusters, err := clusterNames(ctx, t)
 		if err != nil {
 			return nil, 0, err
 		}
@@ -101,7 +102,7 @@ func (t *transaction) revisionsOf(ctx context.Context, after, upTo int64, kinds 
 	}
 	for end = after; end < upTo && len(found) < pageRows; {
 		rows := 0
-		err := t.each(ctx, t.changesOf(end, upTo, kinds, about, shares), func(scan func(...any) error) error {
+		err := t.Each(ctx, changesOf(t.Dialect, end, upTo, kinds, about, shares), func(scan func(...any) error) error {
 			var cluster, namespace, name string
 			if err := scan(&end, &cluster, &namespace, &name); err != nil {
 				return err
@@ -125,8 +126,8 @@ func (t *transaction) revisionsOf(ctx context.Context, after, upTo int64, kinds 
 }
 
 // changesOf selects changes that may be of interest, with what Interest.has looks at.
-func (d dialect) changesOf(after, upTo int64, kinds []int64, about *Interest, shares []share) *statement {
-	find := d.sql("SELECT c.revision, c.cluster, c.namespace, c.name FROM changes c WHERE c.revision > ? AND c.revision <= ? AND c.kind_id", after, upTo)
-	about.where(oneOf(find, kinds), shares)
-	return find.add(" ORDER BY c.revision LIMIT ?", rowsLookedAt)
+func changesOf(d database.Dialect, after, upTo int64, kinds []int64, about *Interest, shares []share) *database.Statement {
+	find := database.SQL(d, "SELECT c.revision, c.cluster, c.namespace, c.name FROM changes c WHERE c.revision > ? AND c.revision <= ? AND c.kind_id", after, upTo)
+	about.where(database.OneOf(find, kinds), shares)
+	return find.Add(" ORDER BY c.revision LIMIT ?", rowsLookedAt)
 }

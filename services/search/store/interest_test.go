@@ -14,12 +14,13 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/tripod-k8s/tripod/services/search/query"
+	"github.com/tripod-k8s/tripod/services/search/store/database"
 )
 
 // loadedBy returns how many rows a statement returns.
-func loadedBy(t *testing.T, tx *transaction, find *statement) (n int) {
+func loadedBy(t *testing.T, tx *database.Tx, find *database.Statement) (n int) {
 	t.Helper()
-	require.NoError(t, tx.each(t.Context(), find, func(func(...any) error) error { n++; return nil }))
+	require.NoError(t, tx.Each(t.Context(), find, func(func(...any) error) error { n++; return nil }))
 	return n
 }
 
@@ -79,22 +80,22 @@ func TestASearchOfThePastReadsOnlyWhatItsReaderSees(t *testing.T) {
 			"an owner in a cluster":       {[]Kind{pods}, nil, query.Query{Owner: &query.Owner{UID: "owner", Seniority: 1}, Clusters: query.Choice{In: []string{"west"}}}, 300},
 			"an owner in a cluster (web)": {[]Kind{pods}, nil, query.Query{Owner: &query.Owner{Name: "web"}, Clusters: query.Choice{In: []string{"east"}}}, 2},
 		} {
-			require.NoError(t, s.reading(t.Context(), func(tx *transaction) error {
+			require.NoError(t, s.db.Reading(t.Context(), func(tx *database.Tx) error {
 				q := test.q
 				q.At = &query.Moment{Revision: before}
-				last, err := value[int64](t.Context(), tx, tx.sql("SELECT last FROM revisions WHERE id = 1"))
+				last, err := database.Value[int64](t.Context(), tx, tx.SQL("SELECT last FROM revisions WHERE id = 1"))
 				require.NoError(t, err)
-				past, err := tx.pastOf(t.Context(), &q, last)
+				past, err := pastOf(t.Context(), tx, &q, last)
 				require.NoError(t, err)
 				var patterns []schema.GroupVersionResource
 				for _, kind := range test.kinds {
 					patterns = append(patterns, kind.GroupVersionResource)
 				}
-				b, err := tx.newSearch(t.Context(), s.For(test.scope), patterns, &q, past)
+				b, err := newSearch(t.Context(), tx, s.For(test.scope), patterns, &q, past)
 				require.NoError(t, err)
 				find := b.endedObjects(nil)
 				if q.Owner != nil {
-					find = b.endedGeneration(func(s *statement) {
+					find = b.endedGeneration(func(s *database.Statement) {
 						if q.Owner.Name != "" {
 							b.namedOwner(s, "c.")
 						}

@@ -11,6 +11,8 @@ import (
 	"slices"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/tripod-k8s/tripod/services/search/store/database"
 )
 
 // The kind, the scope, the names and the columns of a resource belong to a stream: clusters may disagree about them. An answer about one cluster has those
@@ -40,16 +42,16 @@ func (s *Store) Kind(ctx context.Context, cluster string, resource schema.GroupV
 		return Kind{GroupVersionResource: resource}, ErrUnknownKind
 	}
 	var found []description
-	err := s.reading(ctx, func(t *transaction) error {
-		find := t.sql(findDescriptions+" WHERE k.api_group = ? AND k.version = ? AND k.resource = ?", s.hub, resource.Group, resource.Version, resource.Resource)
+	err := s.db.Reading(ctx, func(t *database.Tx) error {
+		find := t.SQL(findDescriptions+" WHERE k.api_group = ? AND k.version = ? AND k.resource = ?", s.hub, resource.Group, resource.Version, resource.Resource)
 		if cluster != "" {
-			find.add(" AND s.cluster_id = (SELECT id FROM clusters WHERE name = ?)", cluster)
+			find.Add(" AND s.cluster_id = (SELECT id FROM clusters WHERE name = ?)", cluster)
 		}
 		if inNamespace {
-			find.add(" AND COALESCE(s.namespaced, k.namespaced) = ?", true)
+			find.Add(" AND COALESCE(s.namespaced, k.namespaced) = ?", true)
 		}
 		var err error
-		found, err = t.descriptions(ctx, find.add(byDescription))
+		found, err = descriptions(ctx, t, find.Add(byDescription))
 		return err
 	})
 	if err != nil {
@@ -64,14 +66,14 @@ func (s *Store) Kind(ctx context.Context, cluster string, resource schema.GroupV
 // allKinds also returns InvolvedEvents. It leaves out the columns, of which a cluster may have much.
 func (s *Store) allKinds(ctx context.Context, clusters []string) ([]Kind, error) {
 	var found []description
-	err := s.reading(ctx, func(t *transaction) error {
+	err := s.db.Reading(ctx, func(t *database.Tx) error {
 		for _, part := range parts(clusters) {
-			find := t.sql(findDescriptions, s.hub)
+			find := t.SQL(findDescriptions, s.hub)
 			if len(part) > 0 {
-				oneOf(find.add(" WHERE s.cluster_id IN (SELECT id FROM clusters WHERE name"), part)
-				find.add(")")
+				database.OneOf(find.Add(" WHERE s.cluster_id IN (SELECT id FROM clusters WHERE name"), part)
+				find.Add(")")
 			}
-			some, err := t.descriptions(ctx, t.withoutColumns(find))
+			some, err := descriptions(ctx, t, withoutColumns(t, find))
 			if err != nil {
 				return err
 			}
@@ -87,7 +89,7 @@ func parts(clusters []string) [][]string {
 	if len(clusters) == 0 {
 		return [][]string{nil}
 	}
-	return slices.Collect(slices.Chunk(clusters, rowsAtOnce))
+	return slices.Collect(slices.Chunk(clusters, database.RowsAtOnce))
 }
 
 // findDescriptions has the name of the hub as its first value.
@@ -99,20 +101,15 @@ const findDescriptions = "SELECT k.api_group, k.version, k.resource, COALESCE(s.
 const byDescription = " GROUP BY k.api_group, k.version, k.resource, " + kindColumns + ", s.details"
 
 // withoutColumns ends a statement that begins with findDescriptions. The database takes the columns out of what many streams say at once.
-func (d dialect) withoutColumns(find *statement) *statement {
-	details := map[dialect]string{
-		sqlite: "json_remove(d.details, '$.columns')", postgres: "(CAST(d.details AS jsonb) - 'columns')", mysqlFamily: "JSON_REMOVE(d.details, '$.columns')",
-	}[d]
-	whole := d.statement()
-	whole.text.WriteString("SELECT d.api_group, d.version, d.resource, d.kind, d.namespaced, " + details + ", d.streams, d.oldest, d.hub FROM (" + find.text.String() + byDescription + ") d")
-	whole.args = find.args
-	return whole
+func withoutColumns(t *database.Tx, find *database.Statement) *database.Statement {
+	details := t.WithoutKey("d.details", "columns")
+	return find.Within("SELECT d.api_group, d.version, d.resource, d.kind, d.namespaced, "+details+", d.streams, d.oldest, d.hub FROM (", byDescription+") d")
 }
 
 // descriptions returns what streams say, once for all that say the same.
-func (t *transaction) descriptions(ctx context.Context, find *statement) (found []description, err error) {
+func descriptions(ctx context.Context, t *database.Tx, find *database.Statement) (found []description, err error) {
 	same := map[string]int{}
-	err = t.each(ctx, find, func(scan func(...any) error) error {
+	err = t.Each(ctx, find, func(scan func(...any) error) error {
 		var d description
 		var details []byte
 		if err := scan(&d.Group, &d.Version, &d.Resource, &d.Name, &d.Namespaced, &details, &d.streams, &d.first, &d.hub); err != nil {

@@ -116,7 +116,7 @@ func TestAStreamOfAnotherFormIsListedAgain(t *testing.T) {
 		assert.Contains(t, string(found.JSON), "x")
 
 		// A version of search before schema 10 opens a stream like this.
-		_, err = s.write.ExecContext(t.Context(), "UPDATE streams SET epoch = epoch + 1, counted = counted + 1")
+		_, err = s.db.Writer().ExecContext(t.Context(), "UPDATE streams SET epoch = epoch + 1, counted = counted + 1")
 		require.NoError(t, err)
 		assert.Empty(t, openStream(t, s, "a", thing("Thing", false)).ResourceVersion, "an older version of search has written")
 	})

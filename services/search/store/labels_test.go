@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/tripod-k8s/tripod/services/search/query"
+	"github.com/tripod-k8s/tripod/services/search/store/database"
 )
 
 // manyValues is a selector of a label with the values v0, v1, and so on.
@@ -29,40 +30,9 @@ func manyValues(t *testing.T, n int) *query.Query {
 	return q
 }
 
-func TestTermsOfLabelsAreBounded(t *testing.T) {
-	for name, test := range map[string]struct {
-		kinds, values int
-		indexed       bool
-	}{
-		"many values of a kind":      {1, query.MaxValues, true},
-		"a value of many kinds":      {1000, 1, true},
-		"many values of many kinds":  {1000, query.MaxValues, false},
-		"some values of many kinds":  {1000, maxTerms / 1000, true},
-		"a value more of many kinds": {1000, maxTerms/1000 + 1, false},
-	} {
-		t.Run(name, func(t *testing.T) {
-			b := &search{dialect: postgres, q: manyValues(t, test.values)}
-			for i := range test.kinds {
-				b.kinds = append(b.kinds, int64(i))
-			}
-			s := b.sql("SELECT 1 FROM objects o WHERE 1 = 1")
-			b.label(s, b.q.Labels[0])
-			bound := len(s.args)
-			for _, arg := range s.args {
-				if list, ok := arg.([]string); ok {
-					bound += len(list)
-				}
-			}
-			assert.LessOrEqual(t, bound, maxTerms+1)
-			assert.Equal(t, test.indexed, strings.Contains(s.text.String(), "label_terms("))
-			assert.Equal(t, test.indexed, b.foundByTerms(b.q.Labels[0]))
-		})
-	}
-}
-
 func TestManyValuesOfALabelInManyKinds(t *testing.T) {
 	each(t, func(t *testing.T, s *Store) {
-		const kinds = maxTerms/query.MaxValues + 1 // more than the index takes
+		const kinds = database.MaxTerms/query.MaxValues + 1 // more than the index takes
 		for i := range kinds {
 			kind := Kind{GroupVersionResource: schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: fmt.Sprint("things", i)}, Name: fmt.Sprint("Thing", i)}
 			with, without := object("", "with", "1"), object("", "without", "1")

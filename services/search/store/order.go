@@ -9,20 +9,21 @@ import (
 	"strings"
 
 	"github.com/tripod-k8s/tripod/services/search/query"
+	"github.com/tripod-k8s/tripod/services/search/store/database"
 )
 
 // sortKey is something by which lists are sorted: a column, and the same of an entry. Its values are int64, float64 or string.
 type sortKey struct {
 	column string
 	// expression appends what stands for the column, if that is more than its text.
-	expression func(*statement)
+	expression func(*database.Statement)
 	of         func(*entry) any
 	descending bool
 }
 
-func (k sortKey) write(s *statement) *statement {
+func (k sortKey) write(s *database.Statement) *database.Statement {
 	if k.expression == nil {
-		return s.add(k.column)
+		return s.Add(k.column)
 	}
 	k.expression(s)
 	return s
@@ -64,7 +65,7 @@ func (b *search) order() (keys order) {
 	for _, asked := range b.q.Order {
 		keys := sortKeys[asked.Column]
 		if len(asked.Path) > 0 {
-			keys = b.byField(asked.Path)
+			keys = byField(asked.Path)
 		}
 		for _, key := range keys {
 			key.descending = asked.Descending
@@ -84,11 +85,11 @@ func (b *search) order() (keys order) {
 func (b *search) isDefault() bool { return len(b.q.Order) == 0 }
 
 // orderBy appends an order.
-func (s *statement) orderBy(o order) *statement {
+func (o order) orderBy(s *database.Statement) *database.Statement {
 	for i, key := range o {
-		key.write(s.add(separator(i, " ORDER BY ", ", ")))
+		key.write(s.Add(database.Separator(i, " ORDER BY ", ", ")))
 		if key.descending {
-			s.add(" DESC")
+			s.Add(" DESC")
 		}
 	}
 	return s
@@ -98,7 +99,7 @@ func (s *statement) orderBy(o order) *statement {
 func (k sortKey) bound(e *entry) any {
 	value := k.of(e)
 	if text, is := value.(string); is && k.expression != nil {
-		return asComputed(text)
+		return database.Computed(text)
 	}
 	return value
 }
@@ -125,27 +126,41 @@ func (o order) compare(a, b *entry) int {
 }
 
 // after appends that a row of objects comes after an entry.
-func (o order) after(s *statement, e *entry) {
-	// SQLite and PostgreSQL use an index for a comparison of rows, and MySQL for alternatives.
-	if s.dialect != mysqlFamily && !slices.ContainsFunc(o, func(k sortKey) bool { return k.descending }) {
+func (o order) after(b *search, s *database.Statement, e *entry) {
+	if b.ComparesRows() && !slices.ContainsFunc(o, func(k sortKey) bool { return k.descending }) {
 		var values []any
 		for i, key := range o {
-			key.write(s.add(separator(i, " AND (", ", ")))
+			key.write(s.Add(database.Separator(i, " AND (", ", ")))
 			values = append(values, key.bound(e))
 		}
-		list(s.add(") > "), values)
+		database.List(s.Add(") > "), values)
 		return
 	}
-	s.add(" AND (")
+	s.Add(" AND (")
 	for i, key := range o {
 		sign := " > ?"
 		if key.descending {
 			sign = " < ?"
 		}
-		key.write(s).add(sign, key.bound(e))
+		key.write(s).Add(sign, key.bound(e))
 		if i < len(o)-1 {
-			key.write(s.add(" OR ")).add(" = ? AND (", key.bound(e))
+			key.write(s.Add(" OR ")).Add(" = ? AND (", key.bound(e))
 		}
 	}
-	s.add(strings.Repeat(")", len(o)))
+	s.Add(strings.Repeat(")", len(o)))
+}
+
+// byField returns the keys of an order by a field: those of query.Rank.
+func byField(path []query.Step) []sortKey {
+	name := database.JSONPath(path)
+	return []sortKey{
+		{
+			column: "number " + name, of: func(e *entry) any { return e.rank(path).Number },
+			expression: func(s *database.Statement) { s.RankNumber(path) },
+		},
+		{
+			column: "text " + name, of: func(e *entry) any { return e.rank(path).Text },
+			expression: func(s *database.Statement) { s.RankText(path) },
+		},
+	}
 }

@@ -11,6 +11,8 @@ import (
 	"strconv"
 
 	"k8s.io/apimachinery/pkg/util/sets"
+
+	"github.com/tripod-k8s/tripod/services/search/store/database"
 )
 
 // Part is what a reader sees of a resource in a cluster. It does not change.
@@ -143,21 +145,21 @@ func (p *Part) key() string {
 }
 
 // condition appends that a row of objects is in the part.
-func (p *Part) condition(s *statement, table string) {
+func (p *Part) condition(s *database.Statement, table string) {
 	if p.all {
 		return
 	}
 	before := " AND ("
 	if len(p.namespaces) > 0 {
-		oneOf(s.add(before+table+".namespace"), p.namespaces)
+		database.OneOf(s.Add(before+table+".namespace"), p.namespaces)
 		before = " OR "
 	}
 	if len(p.names) > 0 {
-		oneOf(s.add(before+table+".name"), p.names)
+		database.OneOf(s.Add(before+table+".name"), p.names)
 		before = " OR "
 	}
 	if len(p.objects) > 0 {
-		pairs(s.add(before+"("+table+".namespace, "+table+".name) IN "), p.objects)
+		database.Pairs(s.Add(before+"("+table+".namespace, "+table+".name) IN "), p.objects)
 	}
-	s.text.WriteByte(')')
+	s.Add(")")
 }

@@ -14,6 +14,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/tripod-k8s/tripod/services/search/query"
+	"github.com/tripod-k8s/tripod/services/search/store/database"
+	"github.com/tripod-k8s/tripod/services/search/store/objectjson"
 )
 
 // A state of an object begins with a change, and ends with the next one. So what there was at a revision is in two places: objects that have not
@@ -33,34 +35,34 @@ type past struct {
 }
 
 // pastOf returns the state that a query asks for, or nil if that is the first page of the latest one.
-func (t *transaction) pastOf(ctx context.Context, q *query.Query, last int64) (*past, error) {
+func pastOf(ctx context.Context, t *database.Tx, q *query.Query, last int64) (*past, error) {
 	if q.At == nil && q.DiffersFrom == nil && q.After == nil {
 		return nil, nil
 	}
 	p := &past{revision: last, last: last, from: -1}
 	var err error
 	if q.At != nil {
-		p.revision, err = t.revisionAt(ctx, q.At)
+		p.revision, err = revisionAt(ctx, t, q.At)
 	}
 	if q.DiffersFrom != nil && err == nil {
-		p.from, err = t.revisionAt(ctx, q.DiffersFrom)
+		p.from, err = revisionAt(ctx, t, q.DiffersFrom)
 	}
 	return p, err
 }
 
 // revisionAt returns the revision of a moment. It returns ErrPruned or ErrFuture if the history does not have it. The history has no time before the first
 // change: clusters had objects then, which search did not know.
-func (t *transaction) revisionAt(ctx context.Context, m *query.Moment) (int64, error) {
+func revisionAt(ctx context.Context, t *database.Tx, m *query.Moment) (int64, error) {
 	switch {
 	case m.Latest:
-		return value[int64](ctx, t, t.sql("SELECT last FROM revisions WHERE id = 1"))
+		return database.Value[int64](ctx, t, t.SQL("SELECT last FROM revisions WHERE id = 1"))
 	case m.Time.IsZero():
-		_, err := t.checkRevision(ctx, m.Revision)
+		_, err := checkRevision(ctx, t, m.Revision)
 		return m.Revision, err
 	}
 	var pruned, prunedAt, last int64
-	find := t.sql("SELECT h.pruned, h.pruned_at, r.last FROM history h, revisions r WHERE h.id = 1 AND r.id = 1")
-	if err := t.tx.QueryRowContext(ctx, find.text.String(), find.args...).Scan(&pruned, &prunedAt, &last); err != nil {
+	find := t.SQL("SELECT h.pruned, h.pruned_at, r.last FROM history h, revisions r WHERE h.id = 1 AND r.id = 1")
+	if err := t.Row(ctx, find).Scan(&pruned, &prunedAt, &last); err != nil {
 		return 0, err
 	}
 	at := m.Time.UnixMilli()
@@ -72,8 +74,8 @@ func (t *transaction) revisionAt(ctx context.Context, m *query.Moment) (int64, e
 	for low < high {
 		middle := low + (high-low+1)/2
 		var revision, committed int64
-		next := t.sql("SELECT revision, committed_at FROM changes WHERE revision >= ? ORDER BY revision LIMIT 1", middle)
-		err := t.tx.QueryRowContext(ctx, next.text.String(), next.args...).Scan(&revision, &committed)
+		next := t.SQL("SELECT revision, committed_at FROM changes WHERE revision >= ? ORDER BY revision LIMIT 1", middle)
+		err := t.Row(ctx, next).Scan(&revision, &committed)
 		switch {
 		case errors.Is(err, sql.ErrNoRows):
 			high = middle - 1
@@ -92,15 +94,15 @@ func (t *transaction) revisionAt(ctx context.Context, m *query.Moment) (int64, e
 }
 
 // where appends what holds for the objects that have been as they are since the state, and that come after the page before.
-func (p *past) where(s *statement, b *search) {
+func (p *past) where(s *database.Statement, b *search) {
 	if p.revision < p.last {
-		s.add(" AND o.revision <= ?", p.revision)
+		s.Add(" AND o.revision <= ?", p.revision)
 	}
 	if p.from >= 0 {
-		s.add(" AND o.revision > ?", p.from)
+		s.Add(" AND o.revision > ?", p.from)
 	}
 	if p.after != nil {
-		b.order().after(s, p.after)
+		b.order().after(b, s, p.after)
 	}
 	if p.parents != nil {
 		p.parents.where(s)
@@ -108,9 +110,9 @@ func (p *past) where(s *statement, b *search) {
 }
 
 // differing appends a join with the objects that changed between the two moments of a query, if it has two.
-func (p *past) differing(s *statement, id string) {
+func (p *past) differing(s *database.Statement, id string) {
 	if p.from >= 0 {
-		s.add(" JOIN (SELECT object_id, MAX(committed_at) AS changed_at FROM changes WHERE revision > ? AND revision <= ? GROUP BY object_id) d ON d.object_id = "+id,
+		s.Add(" JOIN (SELECT object_id, MAX(committed_at) AS changed_at FROM changes WHERE revision > ? AND revision <= ? GROUP BY object_id) d ON d.object_id = "+id,
 			min(p.from, p.revision), max(p.from, p.revision))
 	}
 }
@@ -130,27 +132,27 @@ const unknownChange = ", 0"
 func (p *past) hasUnchanged() bool { return p.from < p.revision }
 
 // unchangedObjects selects the first objects that have been as they are since the state, at most as many as are needed. Zero stands for all.
-func (b *search) unchangedObjects(needed int64) *statement {
+func (b *search) unchangedObjects(needed int64) *database.Statement {
 	if needed == 0 {
 		needed = math.MaxInt64
 	}
-	s := b.sql("SELECT " + entryColumns + b.past.changedAt() + fromObjects)
+	s := b.SQL("SELECT " + entryColumns + b.past.changedAt() + fromObjects)
 	b.past.differing(s, "o.id")
 	b.where(s)
-	return s.orderBy(b.order()).add(" LIMIT ?", needed)
+	return b.order().orderBy(s).Add(" LIMIT ?", needed)
 }
 
 // unchanged returns the first objects that have been as they are since the state, and whether their size has left others out.
-func (t *transaction) unchanged(ctx context.Context, b *search, needed int64) (all []*entry, cut bool, err error) {
+func unchanged(ctx context.Context, t *database.Tx, b *search, needed int64) (all []*entry, cut bool, err error) {
 	if !b.past.hasUnchanged() {
 		return nil, false, nil
 	}
 	find := b.unchangedObjects(needed)
-	if b.scope != nil && len(find.args) > maxValues {
+	if b.scope != nil && len(find.Values()) > maxValues {
 		return nil, false, ErrScopeTooLarge
 	}
 	size := int64(0)
-	err = t.each(ctx, find, func(scan func(...any) error) error {
+	err = t.Each(ctx, find, func(scan func(...any) error) error {
 		if b.fills(size) {
 			return errEnough
 		}
@@ -165,60 +167,60 @@ func (t *transaction) unchanged(ctx context.Context, b *search, needed int64) (a
 	return all, false, err
 }
 
-func (t *transaction) countUnchanged(ctx context.Context, b *search) (int64, error) {
+func countUnchanged(ctx context.Context, t *database.Tx, b *search) (int64, error) {
 	if !b.past.hasUnchanged() {
 		return 0, nil
 	}
-	count := b.sql("SELECT COUNT(*)" + fromObjects)
+	count := b.SQL("SELECT COUNT(*)" + fromObjects)
 	b.past.differing(count, "o.id")
 	b.where(count)
-	return value[int64](ctx, t, count)
+	return database.Value[int64](ctx, t, count)
 }
 
 // endedStates selects the states that were there at a revision and that have ended since.
-func (p *past) endedStates(s *statement) *statement {
-	s.add("SELECT " + endedColumns + p.changedAt() + " FROM changes c JOIN versions v ON v.revision = c.previous JOIN kinds k ON k.id = c.kind_id")
+func (p *past) endedStates(s *database.Statement) *database.Statement {
+	s.Add("SELECT " + endedColumns + p.changedAt() + " FROM changes c JOIN versions v ON v.revision = c.previous JOIN kinds k ON k.id = c.kind_id")
 	p.differing(s, "c.object_id")
-	s.add(" WHERE c.revision > ? AND c.previous > 0 AND c.previous <= ?", p.revision, p.revision)
+	s.Add(" WHERE c.revision > ? AND c.previous > 0 AND c.previous <= ?", p.revision, p.revision)
 	switch {
 	case p.from >= p.revision: // it has ended by then
-		s.add(" AND c.revision <= ?", p.from)
+		s.Add(" AND c.revision <= ?", p.from)
 	case p.from >= 0: // it has begun since
-		s.add(" AND c.previous > ?", p.from)
+		s.Add(" AND c.previous > ?", p.from)
 	}
 	return s
 }
 
 // endedObjects selects the states that have ended since and that a query may ask for, up to an object if it is not nil.
-func (b *search) endedObjects(upTo *entry) *statement {
-	find := b.past.endedStates(b.statement())
-	oneOf(find.add(" AND c.kind_id"), b.kinds)
-	choose(find, "c.cluster", b.q.Clusters)
-	choose(find, "c.namespace", b.q.Namespaces)
-	choose(find, "c.name", b.q.Names)
+func (b *search) endedObjects(upTo *entry) *database.Statement {
+	find := b.past.endedStates(b.SQL(""))
+	database.OneOf(find.Add(" AND c.kind_id"), b.kinds)
+	database.Choose(find, "c.cluster", b.q.Clusters)
+	database.Choose(find, "c.namespace", b.q.Namespaces)
+	database.Choose(find, "c.name", b.q.Names)
 	b.within(find, "c")
 	if b.past.after != nil && b.isDefault() {
-		find.add(" AND (c.kind_id, c.namespace, c.name) >= (?, ?, ?)", b.past.after.kindID, b.past.after.namespace, b.past.after.name)
+		find.Add(" AND (c.kind_id, c.namespace, c.name) >= (?, ?, ?)", b.past.after.kindID, b.past.after.namespace, b.past.after.name)
 	}
 	if upTo != nil && b.isDefault() {
-		find.add(" AND (c.kind_id, c.namespace, c.name) <= (?, ?, ?)", upTo.kindID, upTo.namespace, upTo.name)
+		find.Add(" AND (c.kind_id, c.namespace, c.name) <= (?, ?, ?)", upTo.kindID, upTo.namespace, upTo.name)
 	}
 	return find
 }
 
 // ended returns the first states that have ended since and that a query asks for, and how many there are in all. upTo bounds them where that helps: the
 // page does not go beyond.
-func (t *transaction) ended(ctx context.Context, b *search, needed int64, upTo *entry) (all []*entry, total int64, err error) {
+func ended(ctx context.Context, t *database.Tx, b *search, needed int64, upTo *entry) (all []*entry, total int64, err error) {
 	p, in := b.past, b.order()
 	if p.revision == p.last {
 		return nil, 0, nil
 	}
 	find := b.endedObjects(upTo)
-	if b.scope != nil && len(find.args) > maxValues {
+	if b.scope != nil && len(find.Values()) > maxValues {
 		return nil, 0, ErrScopeTooLarge
 	}
 	size, keptSize, asked := int64(0), int64(0), query.NewMatcher(b.q)
-	err = t.each(ctx, find, func(scan func(...any) error) error {
+	err = t.Each(ctx, find, func(scan func(...any) error) error {
 		e, err := scanEnded(scan)
 		if err != nil || !b.allows(e) || !asked.Matches(e.subject()) {
 			return err
@@ -244,15 +246,15 @@ func (t *transaction) ended(ctx context.Context, b *search, needed int64, upTo *
 }
 
 // listPast lists what there was at a revision.
-func (t *transaction) listPast(ctx context.Context, b *search, page *Page, found func(Found) error) error {
-	if err := t.begin(ctx, b); err != nil {
+func listPast(ctx context.Context, t *database.Tx, b *search, page *Page, found func(Found) error) error {
+	if err := begin(ctx, t, b); err != nil {
 		return err
 	}
 	needed := int64(0)
 	if b.q.Limit > 0 {
 		needed = b.q.Offset + b.q.Limit + 1
 	}
-	all, cut, err := t.unchanged(ctx, b, needed)
+	all, cut, err := unchanged(ctx, t, b, needed)
 	if err != nil {
 		return err
 	}
@@ -260,7 +262,7 @@ func (t *transaction) listPast(ctx context.Context, b *search, page *Page, found
 	if (cut || needed > 0 && int64(len(all)) == needed) && !b.counts() {
 		upTo = all[len(all)-1]
 	}
-	ended, total, err := t.ended(ctx, b, needed, upTo)
+	ended, total, err := ended(ctx, t, b, needed, upTo)
 	if err != nil {
 		return err
 	}
@@ -274,14 +276,14 @@ func (t *transaction) listPast(ctx context.Context, b *search, page *Page, found
 	all = all[:n]
 	for _, e := range all {
 		if e.changedAt != 0 {
-			e.JSON = withChangedAt(e.JSON, asTime(e.changedAt))
+			e.JSON = objectjson.WithChangedAt(e.JSON, asTime(e.changedAt))
 		}
 		if err := found(e.Found); err != nil {
 			return err
 		}
 	}
 	if page.More && b.counts() {
-		unchanged, err := t.countUnchanged(ctx, b)
+		unchanged, err := countUnchanged(ctx, t, b)
 		if err != nil {
 			return err
 		}
@@ -292,13 +294,13 @@ func (t *transaction) listPast(ctx context.Context, b *search, page *Page, found
 }
 
 // begin finds out where a page begins, and who owns what a query asks for.
-func (t *transaction) begin(ctx context.Context, b *search) (err error) {
+func begin(ctx context.Context, t *database.Tx, b *search) (err error) {
 	if b.q.After != nil {
-		if b.past.after, err = t.entryAt(ctx, b, b.q.After.After); err != nil {
+		if b.past.after, err = entryAt(ctx, t, b, b.q.After.After); err != nil {
 			return err
 		}
 	}
-	b.past.parents, err = t.parentsOf(ctx, b)
+	b.past.parents, err = parentsOf(ctx, t, b)
 	return err
 }
 
@@ -323,12 +325,12 @@ func (b *search) finish(page *Page, all []*entry) {
 }
 
 // entryAt returns an object by its ID, as it was. It returns ErrPosition if the reader does not see it, or if it was not there.
-func (t *transaction) entryAt(ctx context.Context, b *search, id int64) (*entry, error) {
-	find := t.sql("SELECT "+entryColumns+unknownChange+fromObjects+" WHERE o.id = ? AND o.revision <= ?", id, b.past.revision)
-	e, err := scanEntry(t.tx.QueryRowContext(ctx, find.text.String(), find.args...).Scan)
+func entryAt(ctx context.Context, t *database.Tx, b *search, id int64) (*entry, error) {
+	find := t.SQL("SELECT "+entryColumns+unknownChange+fromObjects+" WHERE o.id = ? AND o.revision <= ?", id, b.past.revision)
+	e, err := scanEntry(t.Row(ctx, find).Scan)
 	if errors.Is(err, sql.ErrNoRows) {
-		find := b.past.endedStates(t.statement()).add(" AND c.object_id = ?", id)
-		if e, err = scanEnded(t.tx.QueryRowContext(ctx, find.text.String(), find.args...).Scan); err == nil {
+		find := b.past.endedStates(t.SQL("")).Add(" AND c.object_id = ?", id)
+		if e, err = scanEnded(t.Row(ctx, find).Scan); err == nil {
 			err = e.readText()
 		}
 	}
@@ -340,32 +342,32 @@ func (t *transaction) entryAt(ctx context.Context, b *search, id int64) (*entry,
 
 // GetAt returns an object of a cluster as it was at a moment. One outside of the scope did not exist.
 func (s *Store) GetAt(ctx context.Context, m *query.Moment, cluster string, resource schema.GroupVersionResource, namespace, name string) (f Found, err error) {
-	err = s.searching(ctx, func(t *transaction) error {
-		if err := t.isCurrent(ctx, s.scope, cluster); err != nil {
+	err = s.db.Searching(ctx, func(t *database.Tx) error {
+		if err := isCurrent(ctx, t, s.scope, cluster); err != nil {
 			return err
 		}
 		p := &past{from: -1}
-		if p.revision, err = t.revisionAt(ctx, m); err != nil {
+		if p.revision, err = revisionAt(ctx, t, m); err != nil {
 			return err
 		}
-		b := &search{dialect: t.dialect, q: &query.Query{SameClusters: true}, scope: s.scope, past: p}
-		if err := t.limitPast(ctx, b); err != nil {
+		b := &search{Dialect: t.Dialect, q: &query.Query{SameClusters: true}, scope: s.scope, past: p}
+		if err := limitPast(ctx, t, b); err != nil {
 			return err
 		}
-		if err := t.learn(ctx, b, partKey{cluster, resource.GroupResource()}); err != nil {
+		if err := learn(ctx, t, b, partKey{cluster, resource.GroupResource()}); err != nil {
 			return err
 		}
 		if !b.part(cluster, resource.GroupResource()).Allows(namespace, name) {
 			return ErrNotFound
 		}
-		find := p.endedStates(t.statement()).add(" AND c.cluster = ? AND c.namespace = ? AND c.name = ? AND k.api_group = ? AND k.version = ? AND k.resource = ?",
+		find := p.endedStates(t.SQL("")).Add(" AND c.cluster = ? AND c.namespace = ? AND c.name = ? AND k.api_group = ? AND k.version = ? AND k.resource = ?",
 			cluster, namespace, name, resource.Group, resource.Version, resource.Resource)
-		e, err := scanEnded(t.tx.QueryRowContext(ctx, find.text.String(), find.args...).Scan)
+		e, err := scanEnded(t.Row(ctx, find).Scan)
 		if errors.Is(err, sql.ErrNoRows) { // it has not changed since
-			find := t.sql("SELECT "+entryColumns+unknownChange+fromObjects+`
+			find := t.SQL("SELECT "+entryColumns+unknownChange+fromObjects+`
 WHERE c.name = ? AND o.namespace = ? AND o.name = ? AND k.api_group = ? AND k.version = ? AND k.resource = ? AND o.revision <= ?`,
 				cluster, namespace, name, resource.Group, resource.Version, resource.Resource, p.revision)
-			e, err = scanEntry(t.tx.QueryRowContext(ctx, find.text.String(), find.args...).Scan)
+			e, err = scanEntry(t.Row(ctx, find).Scan)
 		}
 		if errors.Is(err, sql.ErrNoRows) {
 			return ErrNotFound

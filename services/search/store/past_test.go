@@ -22,6 +22,8 @@ import (
 
 	"github.com/tripod-k8s/tripod/services/search/apis/search/v1beta1"
 	"github.com/tripod-k8s/tripod/services/search/query"
+	"github.com/tripod-k8s/tripod/services/search/store/database"
+	"github.com/tripod-k8s/tripod/services/search/store/objectjson"
 )
 
 // world has clusters that change at random, and remembers each of their states.
@@ -61,8 +63,8 @@ func (w *world) remember() {
 	revision, err := w.s.Revision(w.t.Context())
 	require.NoError(w.t, err)
 	at := time.Unix(2_000_000_000+int64(len(w.states)), 0)
-	set := w.s.dialect.sql("UPDATE changes SET committed_at = ? WHERE revision > ?", at.UnixMilli(), w.last().revision)
-	_, err = w.s.write.Exec(set.text.String(), set.args...)
+	set := database.SQL(w.s.db, "UPDATE changes SET committed_at = ? WHERE revision > ?", at.UnixMilli(), w.last().revision)
+	_, err = w.s.db.Writer().Exec(set.Text(), set.Values()...)
 	require.NoError(w.t, err)
 	w.states = append(w.states, state{revision, at, slices.Collect(maps.Values(w.has))})
 }
@@ -351,7 +353,7 @@ func TestQueriesFindWhatThereWas(t *testing.T) {
 				continue
 			}
 			require.NoError(t, err, "seed %d: %s at %d", seed, o, in.revision)
-			assert.JSONEq(t, string(WithRevision(o.JSON, 0)), string(WithRevision(got.JSON, 0)))
+			assert.JSONEq(t, string(objectjson.WithRevision(o.JSON, 0)), string(objectjson.WithRevision(got.JSON, 0)))
 		}
 		w.judgeErrors()
 	})

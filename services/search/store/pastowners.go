@@ -10,6 +10,8 @@ import (
 	"slices"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/tripod-k8s/tripod/services/search/store/database"
 )
 
 // maxParents bounds the owners that a search of the past goes through.
@@ -28,15 +30,15 @@ type parents struct {
 }
 
 // where appends that a row of objects is owned.
-func (p *parents) where(s *statement) {
+func (p *parents) where(s *database.Statement) {
 	switch {
 	case p.uid != "":
-		s.add(" AND o.id IN (SELECT w.object_id FROM owners w WHERE w.owner_uid = ?)", p.uid)
+		s.Add(" AND o.id IN (SELECT w.object_id FROM owners w WHERE w.owner_uid = ?)", p.uid)
 	case len(p.refs) == 0:
-		s.add(" AND 1 = 0")
+		s.Add(" AND 1 = 0")
 	default:
-		pairs(s.add(" AND o.id IN (SELECT w.object_id FROM owners w WHERE (w.owner_uid, w.cluster_id) IN "), p.refs)
-		s.text.WriteByte(')')
+		database.Pairs(s.Add(" AND o.id IN (SELECT w.object_id FROM owners w WHERE (w.owner_uid, w.cluster_id) IN "), p.refs)
+		s.Add(")")
 	}
 }
 
@@ -62,21 +64,21 @@ func (p *parents) add(uid string, clusterID int64) error {
 }
 
 // parentsOf returns who owned what a query asks for. It returns nil if the query has no owner, or one that an object tells by itself.
-func (t *transaction) parentsOf(ctx context.Context, b *search) (*parents, error) {
+func parentsOf(ctx context.Context, t *database.Tx, b *search) (*parents, error) {
 	owner := b.q.Owner
 	if owner == nil || owner.UID != "" && owner.Seniority == 0 {
 		return nil, nil
 	}
 	p := &parents{uid: owner.UID}
 	if owner.UID == "" {
-		named := func(s *statement) { b.namedOwner(s, "o.") }
+		named := func(s *database.Statement) { b.namedOwner(s, "o.") }
 		var err error
-		if p, err = t.generation(ctx, b, named, func(s *statement) { b.namedOwner(s, "c.") }, b.isNamedOwner); err != nil {
+		if p, err = generationOf(ctx, t, b, named, func(s *database.Statement) { b.namedOwner(s, "c.") }, b.isNamedOwner); err != nil {
 			return nil, err
 		}
 	}
 	for range owner.Seniority {
-		next, err := t.generation(ctx, b, p.where, func(*statement) {}, p.own)
+		next, err := generationOf(ctx, t, b, p.where, func(*database.Statement) {}, p.own)
 		if err != nil {
 			return nil, err
 		}
@@ -86,13 +88,13 @@ func (t *transaction) parentsOf(ctx context.Context, b *search) (*parents, error
 }
 
 // namedOwner appends that a row has the name of the owner of a query.
-func (b *search) namedOwner(s *statement, table string) {
-	s.add(" AND "+table+"name = ?", b.q.Owner.Name)
+func (b *search) namedOwner(s *database.Statement, table string) {
+	s.Add(" AND "+table+"name = ?", b.q.Owner.Name)
 	if of := b.q.Owner.Resource; of != (schema.GroupResource{}) {
-		s.add(" AND "+table+"kind_id IN (SELECT id FROM kinds WHERE api_group = ? AND resource = ?)", of.Group, of.Resource)
+		s.Add(" AND "+table+"kind_id IN (SELECT id FROM kinds WHERE api_group = ? AND resource = ?)", of.Group, of.Resource)
 	}
 	if len(b.q.Namespaces.In) > 0 { // an owner is in the same namespace, or in none
-		oneOf(s.add(" AND "+table+"namespace"), append(slices.Clone(b.q.Namespaces.In), ""))
+		database.OneOf(s.Add(" AND "+table+"namespace"), append(slices.Clone(b.q.Namespaces.In), ""))
 	}
 }
 
@@ -100,18 +102,18 @@ func (b *search) isNamedOwner(e *entry) bool { return b.q.Clusters.Has(e.Cluster
 
 // generation returns the objects of the past, of all kinds, that the reader sees and for which conditions hold: one for objects that are as they were, and
 // two for states that have ended.
-func (t *transaction) generation(ctx context.Context, b *search, unchanged, ended func(*statement), isEnded func(*entry) bool) (*parents, error) {
+func generationOf(ctx context.Context, t *database.Tx, b *search, unchanged, ended func(*database.Statement), isEnded func(*entry) bool) (*parents, error) {
 	next := &parents{}
-	find := t.sql("SELECT o.uid, o.cluster_id FROM objects o WHERE o.revision <= ?", b.past.revision)
+	find := t.SQL("SELECT o.uid, o.cluster_id FROM objects o WHERE o.revision <= ?", b.past.revision)
 	if b.clusters != nil {
-		oneOf(find.add(" AND o.cluster_id"), b.clusters)
+		database.OneOf(find.Add(" AND o.cluster_id"), b.clusters)
 	}
 	b.within(find, "o")
 	unchanged(find)
-	if b.scope != nil && len(find.args) > maxValues {
+	if b.scope != nil && len(find.Values()) > maxValues {
 		return nil, ErrScopeTooLarge
 	}
-	err := t.each(ctx, find, func(scan func(...any) error) error {
+	err := t.Each(ctx, find, func(scan func(...any) error) error {
 		var uid string
 		var clusterID int64
 		return errors.Join(scan(&uid, &clusterID), next.add(uid, clusterID))
@@ -120,10 +122,10 @@ func (t *transaction) generation(ctx context.Context, b *search, unchanged, ende
 		return next, err
 	}
 	find = b.endedGeneration(ended)
-	if b.scope != nil && len(find.args) > maxValues {
+	if b.scope != nil && len(find.Values()) > maxValues {
 		return nil, ErrScopeTooLarge
 	}
-	err = t.each(ctx, find, func(scan func(...any) error) error {
+	err = t.Each(ctx, find, func(scan func(...any) error) error {
 		e, err := scanEnded(scan)
 		if err == nil {
 			err = e.readText()
@@ -138,9 +140,9 @@ func (t *transaction) generation(ctx context.Context, b *search, unchanged, ende
 
 // endedGeneration selects the states of all kinds that have ended since, in the clusters of a query and as far as the reader may see them, and for which a
 // condition holds.
-func (b *search) endedGeneration(condition func(*statement)) *statement {
-	find := (&past{revision: b.past.revision, from: -1}).endedStates(b.statement())
-	choose(find, "c.cluster", b.q.Clusters)
+func (b *search) endedGeneration(condition func(*database.Statement)) *database.Statement {
+	find := (&past{revision: b.past.revision, from: -1}).endedStates(b.SQL(""))
+	database.Choose(find, "c.cluster", b.q.Clusters)
 	b.within(find, "c")
 	condition(find)
 	return find

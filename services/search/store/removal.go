@@ -7,6 +7,8 @@ import (
 	"context"
 	"slices"
 	"time"
+
+	"github.com/tripod-k8s/tripod/services/search/store/database"
 )
 
 // CloseStream removes a stream and its objects: the cluster does not serve the resource any more, or it is not to be searched. A writer of
@@ -15,25 +17,25 @@ func (s *Store) CloseStream(ctx context.Context, stream *Stream) error {
 	if err := s.removeEvents(ctx, stream); err != nil {
 		return err
 	}
-	return s.remove(ctx, stream, func(t *transaction, done bool) error {
+	return s.remove(ctx, stream, func(t *database.Tx, done bool) error {
 		if !done { // the next writer has to list again, if there is one
-			return t.all(ctx, t.sql("UPDATE streams SET resource_version = '' WHERE id = ?", stream.id))
+			return t.All(ctx, t.SQL("UPDATE streams SET resource_version = '' WHERE id = ?", stream.id))
 		}
 		if stream.rights {
-			if err := t.changeRightsOf(ctx, stream); err != nil {
+			if err := changeRightsOf(ctx, t, stream); err != nil {
 				return err
 			}
 		}
-		return t.removeStream(ctx, stream)
+		return removeStream(ctx, t, stream)
 	}, "")
 }
 
 // removeStream removes a stream that has no objects and no events.
-func (t *transaction) removeStream(ctx context.Context, stream *Stream) error {
-	return t.all(ctx,
-		t.sql("DELETE FROM stream_states WHERE stream_id = ?", stream.id),
-		t.sql("DELETE FROM unreadable_rights WHERE stream_id = ?", stream.id),
-		t.sql("DELETE FROM streams WHERE id = ?", stream.id))
+func removeStream(ctx context.Context, t *database.Tx, stream *Stream) error {
+	return t.All(ctx,
+		t.SQL("DELETE FROM stream_states WHERE stream_id = ?", stream.id),
+		t.SQL("DELETE FROM unreadable_rights WHERE stream_id = ?", stream.id),
+		t.SQL("DELETE FROM streams WHERE id = ?", stream.id))
 }
 
 // removeEvents removes the events of a stream if it is one of InvolvedEvents, some at a time.
@@ -46,17 +48,17 @@ func (s *Store) removeEvents(ctx context.Context, stream *Stream) error {
 // the table. The stream is nil, or one that no other writer may have opened since.
 func (s *Store) removeRows(ctx context.Context, stream *Stream, table, column, which string, values ...any) error {
 	for removed := int64(removedAtOnce); removed == removedAtOnce; {
-		err := s.inTurn(ctx, func(t *transaction) (int, error) {
-			if _, err := t.revisions(ctx, 0); err != nil { // as in Prune
+		err := s.db.InTurn(ctx, func(t *database.Tx) (int, error) {
+			if _, err := t.Revisions(ctx, 0); err != nil { // as in Prune
 				return 0, err
 			}
 			if stream != nil && stream.epoch != 0 {
-				if err := t.hold(ctx, stream, time.Time{}); err != nil {
+				if err := hold(ctx, t, stream, time.Time{}); err != nil {
 					return 0, err
 				}
 			}
 			var err error
-			removed, err = t.exec(ctx, t.deleteSome(table, column, which, values...))
+			removed, err = t.Exec(ctx, t.DeleteSome(table, "cluster_id, "+column, removedAtOnce, which, values...))
 			return int(removed), err
 		})
 		if err != nil {
@@ -66,39 +68,30 @@ func (s *Store) removeRows(ctx context.Context, stream *Stream, table, column, w
 	return nil
 }
 
-// deleteSome deletes rows for which a condition holds, removedAtOnce at most.
-func (d dialect) deleteSome(table, column, which string, values ...any) *statement {
-	if d == mysqlFamily { // which cannot select from what it deletes from, and the others cannot limit a DELETE
-		return d.sql("DELETE FROM "+table+" WHERE "+which, values...).add(" LIMIT ?", removedAtOnce)
-	}
-	key := "cluster_id, " + column
-	return d.sql("DELETE FROM "+table+" WHERE ("+key+") IN (SELECT "+key+" FROM "+table+" WHERE "+which, values...).add(" LIMIT ?)", removedAtOnce)
-}
-
 // ofCluster is the condition for rows of a cluster.
 const ofCluster = "cluster_id IN (SELECT id FROM clusters WHERE name = ?)"
 
 // RemoveCluster removes a cluster and all that is known of it, some rows at a time. From the beginning on, its RBAC shows nothing, and
 // writers of its streams are refused. If it fails, it may be called again.
 func (s *Store) RemoveCluster(ctx context.Context, name string) error {
-	err := s.inTurn(ctx, func(t *transaction) (int, error) {
-		if _, err := t.revisions(ctx, 1); err != nil {
+	err := s.db.InTurn(ctx, func(t *database.Tx) (int, error) {
+		if _, err := t.Revisions(ctx, 1); err != nil {
 			return 0, err
 		}
-		return 0, inTurn(
-			func() error { return t.changePolicies(ctx) },
+		return 0, database.InTurn(
+			func() error { return changePolicies(ctx, t) },
 			func() error {
-				return t.all(ctx, t.sql("DELETE FROM cluster_rights WHERE "+ofCluster, name), t.sql("UPDATE streams SET epoch = epoch + 1, resource_version = '' WHERE "+ofCluster, name))
+				return t.All(ctx, t.SQL("DELETE FROM cluster_rights WHERE "+ofCluster, name), t.SQL("UPDATE streams SET epoch = epoch + 1, resource_version = '' WHERE "+ofCluster, name))
 			})
 	})
 	for left := 1; left > 0 && err == nil; {
-		err = inTurn(
+		err = database.InTurn(
 			func() error { return s.removeStreams(ctx, name) },
 			func() error { return s.removeRows(ctx, nil, "namespaces", "name", ofCluster, name) },
 			func() error { return s.removeDocuments(ctx, name) },
 			func() error {
-				return s.inTurn(ctx, func(t *transaction) (_ int, err error) {
-					left, err = t.removeEmptyCluster(ctx, name)
+				return s.db.InTurn(ctx, func(t *database.Tx) (_ int, err error) {
+					left, err = removeEmptyCluster(ctx, t, name)
 					return 0, err
 				})
 			},
@@ -108,24 +101,24 @@ func (s *Store) RemoveCluster(ctx context.Context, name string) error {
 }
 
 // removeEmptyCluster removes a cluster if all that may be much is gone, or returns how much of that is left.
-func (t *transaction) removeEmptyCluster(ctx context.Context, name string) (left int, err error) {
-	if _, err := t.revisions(ctx, 0); err != nil {
+func removeEmptyCluster(ctx context.Context, t *database.Tx, name string) (left int, err error) {
+	if _, err := t.Revisions(ctx, 0); err != nil {
 		return 0, err
 	}
 	for _, table := range []string{"streams", "namespaces", "openapi"} {
-		n, err := value[int](ctx, t, t.sql("SELECT COUNT(*) FROM "+table+" WHERE "+ofCluster, name))
+		n, err := database.Value[int](ctx, t, t.SQL("SELECT COUNT(*) FROM "+table+" WHERE "+ofCluster, name))
 		if err != nil || n > 0 {
 			return n, err
 		}
 	}
-	return 0, t.all(ctx, t.sql("DELETE FROM cluster_rights WHERE "+ofCluster, name), t.sql("DELETE FROM clusters WHERE name = ?", name))
+	return 0, t.All(ctx, t.SQL("DELETE FROM cluster_rights WHERE "+ofCluster, name), t.SQL("DELETE FROM clusters WHERE name = ?", name))
 }
 
 // removeStreams removes the streams of a cluster.
 func (s *Store) removeStreams(ctx context.Context, cluster string) error {
 	var streams []*Stream
-	err := s.reading(ctx, func(t *transaction) error {
-		return t.each(ctx, t.sql("SELECT s.id, s.cluster_id, s.kind_id FROM streams s JOIN clusters c ON c.id = s.cluster_id WHERE c.name = ?", cluster),
+	err := s.db.Reading(ctx, func(t *database.Tx) error {
+		return t.Each(ctx, t.SQL("SELECT s.id, s.cluster_id, s.kind_id FROM streams s JOIN clusters c ON c.id = s.cluster_id WHERE c.name = ?", cluster),
 			func(scan func(...any) error) error {
 				stream := &Stream{cluster: cluster}
 				streams = append(streams, stream)

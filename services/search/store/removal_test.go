@@ -44,7 +44,7 @@ func rows(t *testing.T, s *Store) map[schema.GroupVersionResource]*Stream {
 // rowsOfAll counts the rows of a table.
 func rowsOfAll(t *testing.T, s *Store, table string) (n int) {
 	t.Helper()
-	require.NoError(t, s.read.QueryRow("SELECT COUNT(*) FROM "+table).Scan(&n))
+	require.NoError(t, s.db.Reader().QueryRow("SELECT COUNT(*) FROM "+table).Scan(&n))
 	return n
 }
 
@@ -103,7 +103,7 @@ func TestManyNamespacesThatAreGoneLeaveTurnsToOthers(t *testing.T) {
 		streams := rows(t, s)
 		gone := func() (n int) {
 			t.Helper()
-			require.NoError(t, s.read.QueryRow("SELECT COUNT(*) FROM namespaces WHERE uid = ''").Scan(&n))
+			require.NoError(t, s.db.Reader().QueryRow("SELECT COUNT(*) FROM namespaces WHERE uid = ''").Scan(&n))
 			return n
 		}
 		// Their objects may be gone already, with a stream that was closed.

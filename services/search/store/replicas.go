@@ -6,17 +6,19 @@ package store
 import (
 	"context"
 	"encoding/json"
+
+	"github.com/tripod-k8s/tripod/services/search/store/database"
 )
 
 // Beat notes that a replica is alive. It returns a number for each replica, which grows with each of its beats. So nobody has to compare clocks.
 func (s *Store) Beat(ctx context.Context, replica string) (beats map[string]int64, err error) {
 	beats = map[string]int64{}
-	err = s.within(ctx, func(t *transaction) error {
-		beat := t.sql("INSERT INTO replicas (name, beat) VALUES (?, 1)"+t.onConflict("name")+"beat = replicas.beat + 1", replica)
-		if _, err := t.exec(ctx, beat); err != nil {
+	err = s.db.Within(ctx, func(t *database.Tx) error {
+		beat := t.SQL("INSERT INTO replicas (name, beat) VALUES (?, 1)"+t.OnConflict("name")+"beat = replicas.beat + 1", replica)
+		if _, err := t.Exec(ctx, beat); err != nil {
 			return err
 		}
-		return t.each(ctx, t.sql("SELECT name, beat FROM replicas"), func(scan func(...any) error) error {
+		return t.Each(ctx, t.SQL("SELECT name, beat FROM replicas"), func(scan func(...any) error) error {
 			var name string
 			var beat int64
 			err := scan(&name, &beat)
@@ -32,8 +34,8 @@ func (s *Store) RemoveReplicas(ctx context.Context, names ...string) error {
 	if len(names) == 0 {
 		return nil
 	}
-	return s.within(ctx, func(t *transaction) error {
-		_, err := t.exec(ctx, list(t.sql("DELETE FROM replicas WHERE name IN "), names))
+	return s.db.Within(ctx, func(t *database.Tx) error {
+		_, err := t.Exec(ctx, database.List(t.SQL("DELETE FROM replicas WHERE name IN "), names))
 		return err
 	})
 }
@@ -44,37 +46,17 @@ func (s *Store) Tell(ctx context.Context, stream *Stream, state any) error {
 	if err != nil {
 		return err
 	}
-	return s.within(ctx, func(t *transaction) error {
-		held, err := t.exec(ctx, t.sql("UPDATE streams SET epoch = epoch WHERE id = ? AND epoch = ?", stream.id, stream.epoch))
+	return s.db.Within(ctx, func(t *database.Tx) error {
+		held, err := t.Exec(ctx, t.SQL("UPDATE streams SET epoch = epoch WHERE id = ? AND epoch = ?", stream.id, stream.epoch))
 		if err == nil && held == 0 {
 			err = ErrFenced
 		}
 		if err != nil {
 			return err
 		}
-		value := "excluded.state"
-		if t.dialect == mysqlFamily {
-			value = "VALUES(state)"
-		}
-		_, err = t.exec(ctx, t.sql("INSERT INTO stream_states (stream_id, state) VALUES (?, ?)"+t.onConflict("stream_id")+"state = "+value, stream.id, string(text)))
+		_, err = t.Exec(ctx, t.SQL("INSERT INTO stream_states (stream_id, state) VALUES (?, ?)"+t.OnConflict("stream_id")+"state = "+t.Inserted("state"), stream.id, string(text)))
 		return err
 	})
-}
-
-// onConflict returns what an INSERT does if there is a row with this key. InnoDB locks more where a row is looked for first, and may then deadlock.
-func (d dialect) onConflict(key string) string {
-	if d == mysqlFamily {
-		return " ON DUPLICATE KEY UPDATE "
-	}
-	return " ON CONFLICT (" + key + ") DO UPDATE SET "
-}
-
-// inserted returns the value that an INSERT has for a column, for onConflict.
-func (d dialect) inserted(column string) string {
-	if d == mysqlFamily {
-		return "VALUES(" + column + ")"
-	}
-	return "excluded." + column
 }
 
 // Told is what the writer of a stream has said about it.
@@ -86,11 +68,11 @@ type Told struct {
 
 // Told returns what the writers of a cluster's streams have said about them, in the order of their resources.
 func (s *Store) Told(ctx context.Context, cluster string) (all []Told, err error) {
-	err = s.reading(ctx, func(t *transaction) error {
-		find := t.sql(`SELECT k.api_group, k.version, k.resource, `+kindColumns+`, w.state
+	err = s.db.Reading(ctx, func(t *database.Tx) error {
+		find := t.SQL(`SELECT k.api_group, k.version, k.resource, `+kindColumns+`, w.state
 FROM streams s JOIN clusters c ON c.id = s.cluster_id JOIN kinds k ON k.id = s.kind_id JOIN stream_states w ON w.stream_id = s.id
 WHERE c.name = ? ORDER BY k.api_group, k.resource, k.version`, cluster)
-		return t.each(ctx, find, func(scan func(...any) error) error {
+		return t.Each(ctx, find, func(scan func(...any) error) error {
 			var one Told
 			err := scan(&one.Kind.Group, &one.Kind.Version, &one.Kind.Resource, &one.Kind.Name, &one.Kind.Namespaced, &one.State)
 			all = append(all, one)

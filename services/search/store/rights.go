@@ -5,7 +5,6 @@ package store
 
 import (
 	"context"
-	"database/sql"
 	"encoding/json"
 	"errors"
 	"maps"
@@ -13,6 +12,8 @@ import (
 	"strings"
 
 	rbacv1 "k8s.io/api/rbac/v1"
+
+	"github.com/tripod-k8s/tripod/services/search/store/database"
 )
 
 // Rights are what the RBAC objects of clusters say, in the version v1, if a cluster has a policy of rights. Each transaction that changes those of a cluster
@@ -20,44 +21,42 @@ import (
 // cluster do not concern those who read another one. The table rights_changes has the last change in any cluster, and the last policy that came or went.
 
 // changeRightsOf notes that rights have changed that a stream of RBAC objects has. Call it when the transaction has its revisions.
-func (t *transaction) changeRightsOf(ctx context.Context, stream *Stream) error {
-	changed, err := t.exec(ctx, t.sql("UPDATE cluster_rights SET generation = ("+lastRevision+") WHERE cluster_id = ?", stream.clusterID))
+func changeRightsOf(ctx context.Context, t *database.Tx, stream *Stream) error {
+	changed, err := t.Exec(ctx, t.SQL("UPDATE cluster_rights SET generation = ("+database.LastRevision+") WHERE cluster_id = ?", stream.clusterID))
 	if err != nil || changed == 0 { // the RBAC of the cluster decides nothing
 		return err
 	}
-	_, err = t.exec(ctx, t.sql("UPDATE rights_changes SET changed = ("+lastRevision+") WHERE id = 1"))
+	_, err = t.Exec(ctx, t.SQL("UPDATE rights_changes SET changed = ("+database.LastRevision+") WHERE id = 1"))
 	return err
 }
 
 // changePolicies notes that a policy or a cluster has come or gone.
-func (t *transaction) changePolicies(ctx context.Context) error {
-	_, err := t.exec(ctx, t.sql("UPDATE rights_changes SET changed = ("+lastRevision+"), removed = ("+lastRevision+") WHERE id = 1"))
+func changePolicies(ctx context.Context, t *database.Tx) error {
+	_, err := t.Exec(ctx, t.SQL("UPDATE rights_changes SET changed = ("+database.LastRevision+"), removed = ("+database.LastRevision+") WHERE id = 1"))
 	return err
 }
 
-const lastRevision = "SELECT last FROM revisions WHERE id = 1"
-
 // rightsChanged returns the revision of the last change of rights in any cluster that a transaction sees.
-func (t *transaction) rightsChanged(ctx context.Context) (int64, error) {
-	return value[int64](ctx, t, t.sql("SELECT changed FROM rights_changes WHERE id = 1"))
+func rightsChanged(ctx context.Context, t *database.Tx) (int64, error) {
+	return database.Value[int64](ctx, t, t.SQL("SELECT changed FROM rights_changes WHERE id = 1"))
 }
 
 // isCurrent fails if rights have changed by which a scope shows something in some clusters.
-func (t *transaction) isCurrent(ctx context.Context, scope Scope, clusters ...string) error {
+func isCurrent(ctx context.Context, t *database.Tx, scope Scope, clusters ...string) error {
 	if scope == nil {
 		return nil
 	}
-	changed, err := t.rightsChanged(ctx)
+	changed, err := rightsChanged(ctx, t)
 	if err != nil || changed == scope.AsOf() {
 		return err
 	}
 	if home := scope.Home(); home != "" && !slices.Contains(clusters, home) {
 		clusters = append(clusters, home)
 	}
-	for part := range slices.Chunk(clusters, rowsAtOnce) {
+	for part := range slices.Chunk(clusters, database.RowsAtOnce) {
 		has := map[string]int64{}
-		find := list(t.sql("SELECT c.name, r.generation FROM cluster_rights r JOIN clusters c ON c.id = r.cluster_id WHERE c.name IN "), part)
-		err := t.each(ctx, find, func(scan func(...any) error) error {
+		find := database.List(t.SQL("SELECT c.name, r.generation FROM cluster_rights r JOIN clusters c ON c.id = r.cluster_id WHERE c.name IN "), part)
+		err := t.Each(ctx, find, func(scan func(...any) error) error {
 			var cluster string
 			var generation int64
 			err := scan(&cluster, &generation)
@@ -78,17 +77,17 @@ func (t *transaction) isCurrent(ctx context.Context, scope Scope, clusters ...st
 
 // RightsChangedSince reports whether rights in some clusters, or in any if none is named, may have changed after a revision.
 func (s *Store) RightsChangedSince(ctx context.Context, revision int64, clusters []string) (changed bool, err error) {
-	err = s.reading(ctx, func(t *transaction) error {
-		find := t.sql("SELECT COUNT(*) FROM rights_changes WHERE removed > ?", revision)
-		n, err := value[int64](ctx, t, find)
+	err = s.db.Reading(ctx, func(t *database.Tx) error {
+		find := t.SQL("SELECT COUNT(*) FROM rights_changes WHERE removed > ?", revision)
+		n, err := database.Value[int64](ctx, t, find)
 		if changed = n > 0; changed || err != nil {
 			return err
 		}
-		find = t.sql("SELECT COUNT(*) FROM cluster_rights r JOIN clusters c ON c.id = r.cluster_id WHERE r.generation > ?", revision)
+		find = t.SQL("SELECT COUNT(*) FROM cluster_rights r JOIN clusters c ON c.id = r.cluster_id WHERE r.generation > ?", revision)
 		if len(clusters) > 0 {
-			oneOf(find.add(" AND c.name"), clusters)
+			database.OneOf(find.Add(" AND c.name"), clusters)
 		}
-		n, err = value[int64](ctx, t, find)
+		n, err = database.Value[int64](ctx, t, find)
 		changed = n > 0
 		return err
 	})
@@ -97,23 +96,23 @@ func (s *Store) RightsChangedSince(ctx context.Context, revision int64, clusters
 
 // SetRights keeps the policy of rights of a cluster. Without one, the RBAC objects of the cluster decide nothing.
 func (s *Store) SetRights(ctx context.Context, cluster, policy string) error {
-	return s.within(ctx, func(t *transaction) error {
-		if _, err := t.revisions(ctx, 1); err != nil {
+	return s.db.Within(ctx, func(t *database.Tx) error {
+		if _, err := t.Revisions(ctx, 1); err != nil {
 			return err
 		}
-		if err := t.changePolicies(ctx); err != nil {
+		if err := changePolicies(ctx, t); err != nil {
 			return err
 		}
 		if policy == "" {
-			_, err := t.exec(ctx, t.sql("DELETE FROM cluster_rights WHERE cluster_id IN (SELECT id FROM clusters WHERE name = ?)", cluster))
+			_, err := t.Exec(ctx, t.SQL("DELETE FROM cluster_rights WHERE cluster_id IN (SELECT id FROM clusters WHERE name = ?)", cluster))
 			return err
 		}
-		id, err := t.clusterID(ctx, cluster)
+		id, err := clusterID(ctx, t, cluster)
 		if err != nil {
 			return err
 		}
-		put := t.sql("INSERT INTO cluster_rights (cluster_id, policy, generation) VALUES (?, ?, ("+lastRevision+"))", id, policy)
-		_, err = t.exec(ctx, put.add(t.onConflict("cluster_id")+"policy = "+t.inserted("policy")+", generation = "+t.inserted("generation")))
+		put := t.SQL("INSERT INTO cluster_rights (cluster_id, policy, generation) VALUES (?, ?, ("+database.LastRevision+"))", id, policy)
+		_, err = t.Exec(ctx, put.Add(t.OnConflict("cluster_id")+"policy = "+t.Inserted("policy")+", generation = "+t.Inserted("generation")))
 		return err
 	})
 }
@@ -121,8 +120,8 @@ func (s *Store) SetRights(ctx context.Context, cluster, policy string) error {
 // RightsPolicies returns the policies of rights by cluster.
 func (s *Store) RightsPolicies(ctx context.Context) (policies map[string]string, err error) {
 	policies = map[string]string{}
-	err = s.reading(ctx, func(t *transaction) error {
-		return t.each(ctx, t.sql("SELECT c.name, r.policy FROM cluster_rights r JOIN clusters c ON c.id = r.cluster_id"), func(scan func(...any) error) error {
+	err = s.db.Reading(ctx, func(t *database.Tx) error {
+		return t.Each(ctx, t.SQL("SELECT c.name, r.policy FROM cluster_rights r JOIN clusters c ON c.id = r.cluster_id"), func(scan func(...any) error) error {
 			var cluster, policy string
 			err := scan(&cluster, &policy)
 			policies[cluster] = policy
@@ -141,7 +140,7 @@ func (w *writer) writeRights(ctx context.Context, changes []Change, known map[[2
 	if err := w.noteUnreadable(ctx, changes); err != nil || !changed {
 		return err
 	}
-	return w.changeRightsOf(ctx, w.stream)
+	return changeRightsOf(ctx, w.Tx, w.stream)
 }
 
 // changesRights reports whether changes of RBAC objects change rights. Labels, annotations and the order of rules do not.
@@ -162,12 +161,12 @@ func (w *writer) changesRights(ctx context.Context, changes []Change, known map[
 		}
 	}
 	changed := false
-	for part := range slices.Chunk(slices.Sorted(maps.Keys(former)), rowsAtOnce) {
-		err := w.each(ctx, list(w.sql("SELECT o.id, o.object, "+original("o.revision")+" FROM objects o WHERE o.id IN "), part), func(scan func(...any) error) error {
+	for part := range slices.Chunk(slices.Sorted(maps.Keys(former)), database.RowsAtOnce) {
+		err := w.Each(ctx, database.List(w.SQL("SELECT o.id, o.object, "+database.Original("o.revision")+" FROM objects o WHERE o.id IN "), part), func(scan func(...any) error) error {
 			var id int64
 			var object, original []byte
 			err := scan(&id, &object, &original)
-			was, unreadable := normalizedRBAC(w.stream.resource, served(object, original))
+			was, unreadable := normalizedRBAC(w.stream.resource, database.Served(object, original))
 			changed = changed || unreadable != nil || was != former[id]
 			return err
 		})
@@ -211,7 +210,7 @@ func speakableReason(reason string) string {
 
 // noteUnreadable notes which RBAC objects of a batch cannot be read, and which can.
 func (w *writer) noteUnreadable(ctx context.Context, changes []Change) error {
-	has, err := value[int64](ctx, w.transaction, w.sql("SELECT COUNT(*) FROM unreadable_rights WHERE stream_id = ?", w.stream.id))
+	has, err := database.Value[int64](ctx, w.Tx, w.SQL("SELECT COUNT(*) FROM unreadable_rights WHERE stream_id = ?", w.stream.id))
 	if err != nil {
 		return err
 	}
@@ -229,17 +228,17 @@ func (w *writer) noteUnreadable(ctx context.Context, changes []Change) error {
 			rows = append(rows, []any{w.stream.id, key[0], key[1], w.listing, reasonOf(changes[i].JSON, err)})
 		}
 	}
-	for part := range slices.Chunk(keys, rowsAtOnce) {
-		if _, err := w.exec(ctx, pairs(w.sql("DELETE FROM unreadable_rights WHERE stream_id = ? AND (namespace, name) IN ", w.stream.id), part)); err != nil {
+	for part := range slices.Chunk(keys, database.RowsAtOnce) {
+		if _, err := w.Exec(ctx, database.Pairs(w.SQL("DELETE FROM unreadable_rights WHERE stream_id = ? AND (namespace, name) IN ", w.stream.id), part)); err != nil {
 			return err
 		}
 	}
-	return w.insert(ctx, "unreadable_rights", []string{"stream_id", "namespace", "name", "listing", "reason"}, rows, "")
+	return w.Insert(ctx, "unreadable_rights", []string{"stream_id", "namespace", "name", "listing", "reason"}, rows, "")
 }
 
 // forgetUnreadable forgets the unreadable objects of a stream that a list does not have.
-func (t *transaction) forgetUnreadable(ctx context.Context, stream *Stream, listing int64) error {
-	_, err := t.exec(ctx, t.sql("DELETE FROM unreadable_rights WHERE stream_id = ? AND listing <> ? AND name <> ''", stream.id, listing))
+func forgetUnreadable(ctx context.Context, t *database.Tx, stream *Stream, listing int64) error {
+	_, err := t.Exec(ctx, t.SQL("DELETE FROM unreadable_rights WHERE stream_id = ? AND listing <> ? AND name <> ''", stream.id, listing))
 	return err
 }
 
@@ -247,12 +246,12 @@ func (t *transaction) forgetUnreadable(ctx context.Context, stream *Stream, list
 func (s *Store) UnreadableRights(ctx context.Context) (map[string][]Unreadable, error) {
 	const most = 10
 	unreadable := map[string][]Unreadable{}
-	err := s.reading(ctx, func(t *transaction) error {
-		find := t.sql(`SELECT c.name, k.resource, u.namespace, u.name, u.reason
+	err := s.db.Reading(ctx, func(t *database.Tx) error {
+		find := t.SQL(`SELECT c.name, k.resource, u.namespace, u.name, u.reason
 FROM (SELECT stream_id, namespace, name, reason, ROW_NUMBER() OVER (PARTITION BY stream_id ORDER BY namespace, name) AS n FROM unreadable_rights) u
 JOIN streams s ON s.id = u.stream_id JOIN clusters c ON c.id = s.cluster_id JOIN cluster_rights r ON r.cluster_id = c.id JOIN kinds k ON k.id = s.kind_id
 WHERE u.n <= ? AND k.api_group = ? ORDER BY u.stream_id, u.namespace, u.name`, most, rbacv1.GroupName)
-		return t.each(ctx, find, func(scan func(...any) error) error {
+		return t.Each(ctx, find, func(scan func(...any) error) error {
 			var cluster string
 			var one Unreadable
 			err := scan(&cluster, &one.Resource, &one.Namespace, &one.Name, &one.Reason)
@@ -275,12 +274,12 @@ type RightsIndex struct {
 
 // RightsIndex returns the generations of the rights of all clusters.
 func (s *Store) RightsIndex(ctx context.Context) (index RightsIndex, err error) {
-	err = s.reading(ctx, func(t *transaction) error {
+	err = s.db.Reading(ctx, func(t *database.Tx) error {
 		index.Generations = map[string]int64{}
-		if index.Changed, err = t.rightsChanged(ctx); err != nil {
+		if index.Changed, err = rightsChanged(ctx, t); err != nil {
 			return err
 		}
-		return t.each(ctx, t.sql("SELECT c.name, r.generation FROM cluster_rights r JOIN clusters c ON c.id = r.cluster_id"), func(scan func(...any) error) error {
+		return t.Each(ctx, t.SQL("SELECT c.name, r.generation FROM cluster_rights r JOIN clusters c ON c.id = r.cluster_id"), func(scan func(...any) error) error {
 			var cluster string
 			var generation int64
 			err := scan(&cluster, &generation)
@@ -290,6 +289,3 @@ func (s *Store) RightsIndex(ctx context.Context) (index RightsIndex, err error) 
 	})
 	return index, err
 }
-
-// isNone reports whether a row was not found.
-func isNone(err error) bool { return errors.Is(err, sql.ErrNoRows) }

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/tripod-k8s/tripod/services/search/store/database"
 )
 
 // RBAC only adds rights. So a reader may lack an RBAC object, but must not keep one that has changed or is gone. If the writer of a stream
@@ -22,33 +24,33 @@ func DecidesRights(r schema.GroupVersionResource) bool { return isRBAC(r) || r =
 // are RBAC objects, the RBAC of the cluster decides nothing meanwhile. If they are Namespaces, rights show the past only where they have
 // not changed since. The next writer lists.
 func (s *Store) CloseRights(ctx context.Context, stream *Stream, reason string) error {
-	return s.within(ctx, func(t *transaction) error {
-		if _, err := t.revisions(ctx, 1); err != nil {
+	return s.db.Within(ctx, func(t *database.Tx) error {
+		if _, err := t.Revisions(ctx, 1); err != nil {
 			return err
 		}
-		if err := t.hold(ctx, stream, time.Time{}); err != nil {
+		if err := hold(ctx, t, stream, time.Time{}); err != nil {
 			return err
 		}
-		if err := t.all(ctx, t.sql("UPDATE streams SET resource_version = '' WHERE id = ?", stream.id)); err != nil {
+		if err := t.All(ctx, t.SQL("UPDATE streams SET resource_version = '' WHERE id = ?", stream.id)); err != nil {
 			return err
 		}
-		closed, err := value[int64](ctx, t, t.sql("SELECT COUNT(*) FROM unreadable_rights WHERE stream_id = ? AND name = ''", stream.id))
+		closed, err := database.Value[int64](ctx, t, t.SQL("SELECT COUNT(*) FROM unreadable_rights WHERE stream_id = ? AND name = ''", stream.id))
 		if err != nil || closed > 0 {
 			return err
 		}
 		row := []any{stream.id, "", "", int64(0), speakableReason(reason)}
-		if err := t.insert(ctx, "unreadable_rights", []string{"stream_id", "namespace", "name", "listing", "reason"}, [][]any{row}, ""); err != nil {
+		if err := t.Insert(ctx, "unreadable_rights", []string{"stream_id", "namespace", "name", "listing", "reason"}, [][]any{row}, ""); err != nil {
 			return err
 		}
-		return t.changeRightsOf(ctx, stream)
+		return changeRightsOf(ctx, t, stream)
 	})
 }
 
 // openRights ends what CloseRights began.
-func (t *transaction) openRights(ctx context.Context, stream *Stream) error {
-	opened, err := t.exec(ctx, t.sql("DELETE FROM unreadable_rights WHERE stream_id = ? AND name = ''", stream.id))
+func openRights(ctx context.Context, t *database.Tx, stream *Stream) error {
+	opened, err := t.Exec(ctx, t.SQL("DELETE FROM unreadable_rights WHERE stream_id = ? AND name = ''", stream.id))
 	if err != nil || opened == 0 {
 		return err
 	}
-	return t.changeRightsOf(ctx, stream)
+	return changeRightsOf(ctx, t, stream)
 }

@@ -10,6 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	rbacv1 "k8s.io/api/rbac/v1"
+
+	"github.com/tripod-k8s/tripod/services/search/store/database"
 )
 
 // TestRightsStayClosedUntilAListEnds holds for what a writer of RBAC objects cannot read, and for the next writer.
@@ -73,8 +75,8 @@ func TestThePastIsClosedWhileNamespacesAreNotRead(t *testing.T) {
 		known := func() bool {
 			t.Helper()
 			var in *incarnations
-			require.NoError(t, s.reading(ctx, func(t *transaction) (err error) {
-				in, err = t.incarnationsAt(ctx, 1<<40)
+			require.NoError(t, s.db.Reading(ctx, func(t *database.Tx) (err error) {
+				in, err = incarnationsAt(ctx, t, 1<<40)
 				return err
 			}))
 			return in.clusters["east"].namespaces

@@ -9,6 +9,8 @@ import (
 	"slices"
 
 	rbacv1 "k8s.io/api/rbac/v1"
+
+	"github.com/tripod-k8s/tripod/services/search/store/database"
 )
 
 // RightsReading reads one state of the rights of a cluster.
@@ -25,8 +27,8 @@ type RightsReading struct {
 	// Objects is how many RBAC objects the cluster has.
 	Objects int64
 
-	transaction *transaction
-	resources   map[int64]string
+	tx        *database.Tx
+	resources map[int64]string
 }
 
 // RBACObject is an RBAC object of a cluster.
@@ -38,11 +40,11 @@ type RBACObject struct {
 
 // ReadRights calls a function that reads one state of the rights of a cluster.
 func (s *Store) ReadRights(ctx context.Context, cluster string, do func(*RightsReading) error) error {
-	return s.reading(ctx, func(t *transaction) error {
-		r := &RightsReading{transaction: t, resources: map[int64]string{}}
-		find := t.sql("SELECT c.id, r.policy, r.generation FROM cluster_rights r JOIN clusters c ON c.id = r.cluster_id WHERE c.name = ?", cluster)
-		err := t.tx.QueryRowContext(ctx, find.text.String(), find.args...).Scan(&r.ClusterID, &r.Policy, &r.Generation)
-		if isNone(err) {
+	return s.db.Reading(ctx, func(t *database.Tx) error {
+		r := &RightsReading{tx: t, resources: map[int64]string{}}
+		find := t.SQL("SELECT c.id, r.policy, r.generation FROM cluster_rights r JOIN clusters c ON c.id = r.cluster_id WHERE c.name = ?", cluster)
+		err := t.Row(ctx, find).Scan(&r.ClusterID, &r.Policy, &r.Generation)
+		if database.IsNone(err) {
 			return do(r)
 		}
 		if err != nil {
@@ -56,11 +58,11 @@ func (s *Store) ReadRights(ctx context.Context, cluster string, do func(*RightsR
 }
 
 func (r *RightsReading) readStreams(ctx context.Context) error {
-	t := r.transaction
-	find := t.sql(`SELECT k.id, k.resource, s.listed, s.objects, COALESCE(u.reason, '') FROM streams s JOIN kinds k ON k.id = s.kind_id
+	t := r.tx
+	find := t.SQL(`SELECT k.id, k.resource, s.listed, s.objects, COALESCE(u.reason, '') FROM streams s JOIN kinds k ON k.id = s.kind_id
 LEFT JOIN unreadable_rights u ON u.stream_id = s.id AND u.namespace = '' AND u.name = '' WHERE s.cluster_id = ? AND k.api_group = ? AND k.version = ?`,
 		r.ClusterID, rbacv1.GroupName, rbacv1.SchemeGroupVersion.Version)
-	err := t.each(ctx, find, func(scan func(...any) error) error {
+	err := t.Each(ctx, find, func(scan func(...any) error) error {
 		var kind, objects int64
 		var resource, closed string
 		var listed bool
@@ -83,7 +85,7 @@ const maxChanges = 10_000
 // Changes calls changed for the objects that have changed after a generation, and returns the IDs of objects that are gone since. If these are not known, or
 // for generation 0, it calls changed for all, and whole is true.
 func (r *RightsReading) Changes(ctx context.Context, after int64, changed func(RBACObject) error) (whole bool, gone []int64, err error) {
-	t := r.transaction
+	t := r.tx
 	kinds := slices.Sorted(maps.Keys(r.resources))
 	if len(kinds) == 0 {
 		return true, nil, nil
@@ -92,21 +94,21 @@ func (r *RightsReading) Changes(ctx context.Context, after int64, changed func(R
 	if err != nil {
 		return false, nil, err
 	}
-	columns := "SELECT o.id, o.kind_id, o.namespace, o.name, o.object, " + original("o.revision") + " FROM objects o WHERE "
+	columns := "SELECT o.id, o.kind_id, o.namespace, o.name, o.object, " + database.Original("o.revision") + " FROM objects o WHERE "
 	if !known {
-		find := t.sql(columns+"o.cluster_id = ? AND o.kind_id", r.ClusterID)
-		oneOf(find, kinds)
+		find := t.SQL(columns+"o.cluster_id = ? AND o.kind_id", r.ClusterID)
+		database.OneOf(find, kinds)
 		return true, nil, r.each(ctx, find, changed)
 	}
-	find := t.sql("SELECT DISTINCT object_id FROM changes WHERE revision > ? AND cluster_id = ? AND kind_id", after, r.ClusterID)
-	oneOf(find, kinds)
-	ids, err := t.ids(ctx, find)
+	find := t.SQL("SELECT DISTINCT object_id FROM changes WHERE revision > ? AND cluster_id = ? AND kind_id", after, r.ClusterID)
+	database.OneOf(find, kinds)
+	ids, err := t.IDs(ctx, find)
 	if err != nil {
 		return false, nil, err
 	}
 	there := map[int64]bool{}
-	for part := range slices.Chunk(ids, rowsAtOnce) {
-		err := r.each(ctx, list(t.sql(columns+"o.id IN "), part), func(o RBACObject) error {
+	for part := range slices.Chunk(ids, database.RowsAtOnce) {
+		err := r.each(ctx, database.List(t.SQL(columns+"o.id IN "), part), func(o RBACObject) error {
 			there[o.ID] = true
 			return changed(o)
 		})
@@ -119,24 +121,24 @@ func (r *RightsReading) Changes(ctx context.Context, after int64, changed func(R
 
 // knowsChanges reports whether the history tells what has changed after a revision, in few rows.
 func (r *RightsReading) knowsChanges(ctx context.Context, after int64) (bool, error) {
-	t := r.transaction
+	t := r.tx
 	if after == 0 {
 		return false, nil
 	}
-	n, err := value[int64](ctx, t, t.sql("SELECT COUNT(*) FROM revisions r, history h WHERE r.id = 1 AND h.id = 1 AND h.pruned <= ? AND r.last >= ? AND r.last - ? <= ?",
+	n, err := database.Value[int64](ctx, t, t.SQL("SELECT COUNT(*) FROM revisions r, history h WHERE r.id = 1 AND h.id = 1 AND h.pruned <= ? AND r.last >= ? AND r.last - ? <= ?",
 		after, after, after, maxChanges))
 	return n > 0, err
 }
 
-func (r *RightsReading) each(ctx context.Context, find *statement, do func(RBACObject) error) error {
-	return r.transaction.each(ctx, find, func(scan func(...any) error) error {
+func (r *RightsReading) each(ctx context.Context, find *database.Statement, do func(RBACObject) error) error {
+	return r.tx.Each(ctx, find, func(scan func(...any) error) error {
 		var o RBACObject
 		var kind int64
 		var original []byte
 		if err := scan(&o.ID, &kind, &o.Namespace, &o.Name, &o.JSON, &original); err != nil {
 			return err
 		}
-		o.Resource, o.JSON = r.resources[kind], served(o.JSON, original)
+		o.Resource, o.JSON = r.resources[kind], database.Served(o.JSON, original)
 		return do(o)
 	})
 }

@@ -14,6 +14,8 @@ import (
 	"io"
 	"maps"
 	"slices"
+
+	"github.com/tripod-k8s/tripod/services/search/store/database"
 )
 
 // versionPath is the path of the document with the version of a cluster, beside those of OpenAPI.
@@ -40,8 +42,8 @@ func (s *Store) SchemaDigests(ctx context.Context, cluster string) (map[string]s
 
 func (s *Store) schemas(ctx context.Context, text string, values ...any) (found map[string]string, err error) {
 	found = map[string]string{}
-	err = s.reading(ctx, func(t *transaction) error {
-		return t.each(ctx, t.sql(text, values...), func(scan func(...any) error) error {
+	err = s.db.Reading(ctx, func(t *database.Tx) error {
+		return t.Each(ctx, t.SQL(text, values...), func(scan func(...any) error) error {
 			var path, value string
 			err := scan(&path, &value)
 			found[path] = value
@@ -53,8 +55,8 @@ func (s *Store) schemas(ctx context.Context, text string, values ...any) (found 
 
 // Schema returns a document, compressed with gzip. It returns ErrNotFound if the database does not have it.
 func (s *Store) Schema(ctx context.Context, digest string) (compressed []byte, err error) {
-	err = s.reading(ctx, func(t *transaction) error {
-		compressed, err = value[[]byte](ctx, t, t.sql("SELECT document FROM documents WHERE digest = ?", digest))
+	err = s.db.Reading(ctx, func(t *database.Tx) error {
+		compressed, err = database.Value[[]byte](ctx, t, t.SQL("SELECT document FROM documents WHERE digest = ?", digest))
 		if errors.Is(err, sql.ErrNoRows) {
 			return ErrNotFound
 		}
@@ -66,8 +68,8 @@ func (s *Store) Schema(ctx context.Context, digest string) (compressed []byte, e
 // ClusterVersion returns what a cluster has said about its version. It returns ErrNotFound if the database does not have it.
 func (s *Store) ClusterVersion(ctx context.Context, cluster string) ([]byte, error) {
 	var compressed []byte
-	err := s.reading(ctx, func(t *transaction) (err error) {
-		compressed, err = value[[]byte](ctx, t, t.sql("SELECT d.document FROM documents d JOIN openapi s ON s.digest = d.digest JOIN clusters c ON c.id = s.cluster_id"+
+	err := s.db.Reading(ctx, func(t *database.Tx) (err error) {
+		compressed, err = database.Value[[]byte](ctx, t, t.SQL("SELECT d.document FROM documents d JOIN openapi s ON s.digest = d.digest JOIN clusters c ON c.id = s.cluster_id"+
 			" WHERE c.name = ? AND s.path = ?", cluster, versionPath))
 		return err
 	})
@@ -106,26 +108,26 @@ func (s *Store) PutSchema(ctx context.Context, cluster, path, version string, do
 	if err := w.Close(); err != nil {
 		return err
 	}
-	return s.changeSchemas(ctx, cluster, func(t *transaction, clusterID int64) error {
-		former, err := value[string](ctx, t, t.sql("SELECT digest FROM openapi WHERE cluster_id = ? AND path = ?", clusterID, path))
+	return s.changeSchemas(ctx, cluster, func(t *database.Tx, clusterID int64) error {
+		former, err := database.Value[string](ctx, t, t.SQL("SELECT digest FROM openapi WHERE cluster_id = ? AND path = ?", clusterID, path))
 		if err != nil && !errors.Is(err, sql.ErrNoRows) {
 			return err
 		}
-		if err := t.all(ctx, t.sql("DELETE FROM openapi WHERE cluster_id = ? AND path = ?", clusterID, path)); err != nil {
+		if err := t.All(ctx, t.SQL("DELETE FROM openapi WHERE cluster_id = ? AND path = ?", clusterID, path)); err != nil {
 			return err
 		}
-		_, err = t.exec(ctx, t.sql("INSERT INTO openapi (cluster_id, path, version, digest) VALUES (?, ?, ?, ?)", clusterID, path, version, digest))
+		_, err = t.Exec(ctx, t.SQL("INSERT INTO openapi (cluster_id, path, version, digest) VALUES (?, ?, ?, ?)", clusterID, path, version, digest))
 		if err != nil {
 			return err
 		}
-		has, err := value[int](ctx, t, t.sql("SELECT COUNT(*) FROM documents WHERE digest = ?", digest))
+		has, err := database.Value[int](ctx, t, t.SQL("SELECT COUNT(*) FROM documents WHERE digest = ?", digest))
 		if err == nil && has == 0 {
-			_, err = t.exec(ctx, t.sql("INSERT INTO documents (digest, document) VALUES (?, ?)", digest, compressed.Bytes()))
+			_, err = t.Exec(ctx, t.SQL("INSERT INTO documents (digest, document) VALUES (?, ?)", digest, compressed.Bytes()))
 		}
 		if err != nil || former == digest {
 			return err
 		}
-		_, err = t.exec(ctx, t.sql("DELETE FROM documents WHERE digest = ?"+unnamed, former))
+		_, err = t.Exec(ctx, t.SQL("DELETE FROM documents WHERE digest = ?"+unnamed, former))
 		return err
 	})
 }
@@ -162,22 +164,22 @@ func (s *Store) removeDocuments(ctx context.Context, cluster string) error {
 func (s *Store) removeSchemas(ctx context.Context, cluster string, paths []string) error {
 	slices.Sort(paths)
 	for part := range slices.Chunk(paths, documentsAtOnce) {
-		err := s.inTurn(ctx, func(t *transaction) (int, error) {
-			if _, err := t.revisions(ctx, 0); err != nil { // as in changeSchemas
+		err := s.db.InTurn(ctx, func(t *database.Tx) (int, error) {
+			if _, err := t.Revisions(ctx, 0); err != nil { // as in changeSchemas
 				return 0, err
 			}
 			var digests []string
-			find := list(t.sql("SELECT digest FROM openapi WHERE "+ofCluster+" AND path IN ", cluster), part)
-			err := t.each(ctx, find, func(scan func(...any) error) error {
+			find := database.List(t.SQL("SELECT digest FROM openapi WHERE "+ofCluster+" AND path IN ", cluster), part)
+			err := t.Each(ctx, find, func(scan func(...any) error) error {
 				digests = append(digests, "")
 				return scan(&digests[len(digests)-1])
 			})
 			if err != nil || len(digests) == 0 {
 				return 0, err
 			}
-			return len(part), t.all(ctx,
-				list(t.sql("DELETE FROM openapi WHERE "+ofCluster+" AND path IN ", cluster), part),
-				list(t.sql("DELETE FROM documents WHERE digest IN "), digests).add(unnamed))
+			return len(part), t.All(ctx,
+				database.List(t.SQL("DELETE FROM openapi WHERE "+ofCluster+" AND path IN ", cluster), part),
+				database.List(t.SQL("DELETE FROM documents WHERE digest IN "), digests).Add(unnamed))
 		})
 		if err != nil {
 			return err
@@ -187,12 +189,12 @@ func (s *Store) removeSchemas(ctx context.Context, cluster string, paths []strin
 }
 
 // changeSchemas runs a function while no other transaction writes, so that no document goes which another one begins to name.
-func (s *Store) changeSchemas(ctx context.Context, cluster string, change func(t *transaction, clusterID int64) error) error {
-	return s.within(ctx, func(t *transaction) error {
-		if _, err := t.revisions(ctx, 0); err != nil {
+func (s *Store) changeSchemas(ctx context.Context, cluster string, change func(t *database.Tx, clusterID int64) error) error {
+	return s.db.Within(ctx, func(t *database.Tx) error {
+		if _, err := t.Revisions(ctx, 0); err != nil {
 			return err
 		}
-		clusterID, err := t.clusterID(ctx, cluster)
+		clusterID, err := clusterID(ctx, t, cluster)
 		if err != nil {
 			return err
 		}

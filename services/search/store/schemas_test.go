@@ -12,13 +12,15 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tripod-k8s/tripod/services/search/query"
+	"github.com/tripod-k8s/tripod/services/search/store/database"
+	tables "github.com/tripod-k8s/tripod/services/search/store/schema"
 )
 
 func documents(t *testing.T, s *Store) int {
 	t.Helper()
 	n := 0
-	require.NoError(t, s.reading(t.Context(), func(tx *transaction) (err error) {
-		n, err = value[int](t.Context(), tx, tx.sql("SELECT COUNT(*) FROM documents"))
+	require.NoError(t, s.db.Reading(t.Context(), func(tx *database.Tx) (err error) {
+		n, err = database.Value[int](t.Context(), tx, tx.SQL("SELECT COUNT(*) FROM documents"))
 		return err
 	}))
 	return n
@@ -68,12 +70,12 @@ func TestADatabaseOfAnEarlierSchemaIsUpgradedWithItsData(t *testing.T) {
 		old, err := Open(url)
 		require.NoError(t, err)
 		defer old.Close() //nolint:errcheck // the test is over
-		migrations, err := old.dialect.migrations()
+		migrations, err := tables.Migrations(old.db)
 		require.NoError(t, err)
 		require.Greater(t, len(migrations), 1)
-		require.NoError(t, old.migrateTo(ctx, migrations[:1]))
+		require.NoError(t, tables.Apply(ctx, old.db, migrations[:1]))
 		labels, value := "", ""
-		if old.dialect == postgres {
+		if old.db.Name() == "postgres" {
 			labels, value = ", labels", ", '{}'"
 		}
 		for _, text := range []string{
@@ -84,7 +86,7 @@ func TestADatabaseOfAnEarlierSchemaIsUpgradedWithItsData(t *testing.T) {
 			"INSERT INTO objects (id, kind_id, cluster_id, namespace, name, uid, resource_version, created_at, revision, listing, object" + labels + ")" +
 				" SELECT 1, kind_id, cluster_id, 'a', 'x', 'u', '1', 0, 1, 0, '{\"metadata\": {\"namespace\": \"a\", \"name\": \"x\"}}'" + value + " FROM streams",
 		} {
-			_, err := old.write.Exec(text)
+			_, err := old.db.Writer().Exec(text)
 			require.NoError(t, err)
 		}
 
@@ -101,6 +103,6 @@ func TestADatabaseOfAnEarlierSchemaIsUpgradedWithItsData(t *testing.T) {
 		assertCounts(t, upgraded, 1)
 		require.NoError(t, old.Write(ctx, stream, Batch{Changes: []Change{{Object: object("a", "y", "2")}}, ResourceVersion: "2"}))
 		assertCounts(t, upgraded, 2)
-		assert.ErrorContains(t, old.migrateTo(ctx, migrations[:1]), fmt.Sprintf("the database has schema %d, and this program knows schemas up to 1", len(migrations)))
+		assert.ErrorContains(t, tables.Apply(ctx, old.db, migrations[:1]), fmt.Sprintf("the database has schema %d, and this program knows schemas up to 1", len(migrations)))
 	})
 }

@@ -12,6 +12,8 @@ import (
 	"slices"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/tripod-k8s/tripod/services/search/store/database"
 )
 
 // Scope says what a reader may see. A search compiles it into its conditions, so that counts, pages and owners know nothing of other objects.
@@ -51,14 +53,14 @@ type visible struct {
 }
 
 // visibleTo returns what the scope of a search shows of its kinds and clusters, and the names of the clusters. With owners, these are all kinds.
-func (t *transaction) visibleTo(ctx context.Context, b *search) (all []visible, names []string, err error) {
+func visibleTo(ctx context.Context, t *database.Tx, b *search) (all []visible, names []string, err error) {
 	type has struct {
 		clusterID, kindID int64
 		partKey
 	}
 	var rows []has
 	var about []partKey
-	err = t.each(ctx, b.resources(), func(scan func(...any) error) error {
+	err = t.Each(ctx, b.resources(), func(scan func(...any) error) error {
 		var row has
 		err := scan(&row.clusterID, &row.cluster, &row.kindID, &row.resource.Group, &row.resource.Resource)
 		rows, about = append(rows, row), append(about, row.partKey)
@@ -67,7 +69,7 @@ func (t *transaction) visibleTo(ctx context.Context, b *search) (all []visible, 
 	if err != nil {
 		return nil, nil, err
 	}
-	if err := t.learn(ctx, b, about...); err != nil {
+	if err := learn(ctx, t, b, about...); err != nil {
 		return nil, nil, err
 	}
 	parts, nameOf := map[string]*Part{}, map[int64]string{}
@@ -110,26 +112,26 @@ func (t *transaction) visibleTo(ctx context.Context, b *search) (all []visible, 
 }
 
 // resources selects the kinds that clusters have. In a search of the past, those count that are no longer copied, if states of them ended since.
-func (b *search) resources() *statement {
-	find := b.sql("SELECT s.cluster_id, c.name, s.kind_id, k.api_group, k.resource FROM streams s JOIN clusters c ON c.id = s.cluster_id" +
+func (b *search) resources() *database.Statement {
+	find := b.SQL("SELECT s.cluster_id, c.name, s.kind_id, k.api_group, k.resource FROM streams s JOIN clusters c ON c.id = s.cluster_id" +
 		" JOIN kinds k ON k.id = s.kind_id WHERE 1 = 1")
 	b.narrow(find, "s")
 	if b.past != nil && b.past.revision < b.past.last {
-		find.add(" UNION SELECT e.cluster_id, c.name, e.kind_id, k.api_group, k.resource FROM changes e JOIN clusters c ON c.id = e.cluster_id"+
+		find.Add(" UNION SELECT e.cluster_id, c.name, e.kind_id, k.api_group, k.resource FROM changes e JOIN clusters c ON c.id = e.cluster_id"+
 			" JOIN kinds k ON k.id = e.kind_id WHERE e.revision > ? AND e.previous > 0 AND e.previous <= ?", b.past.revision, b.past.revision)
-		find.add(" AND NOT EXISTS (SELECT 1 FROM streams s WHERE s.cluster_id = e.cluster_id AND s.kind_id = e.kind_id)")
+		find.Add(" AND NOT EXISTS (SELECT 1 FROM streams s WHERE s.cluster_id = e.cluster_id AND s.kind_id = e.kind_id)")
 		b.narrow(find, "e")
 	}
-	return find.add(" ORDER BY 1, 3")
+	return find.Add(" ORDER BY 1, 3")
 }
 
 // narrow appends that a row of a table has a kind and a cluster of the search, or of owners.
-func (b *search) narrow(s *statement, table string) {
+func (b *search) narrow(s *database.Statement, table string) {
 	if b.q.Owner == nil {
-		oneOf(s.add(" AND "+table+".kind_id"), b.kinds)
+		database.OneOf(s.Add(" AND "+table+".kind_id"), b.kinds)
 	}
 	if b.clusters != nil {
-		oneOf(s.add(" AND "+table+".cluster_id"), b.clusters)
+		database.OneOf(s.Add(" AND "+table+".cluster_id"), b.clusters)
 	}
 }
 
@@ -240,30 +242,30 @@ func clustersIn(all []visible, kinds []int64) []int64 {
 }
 
 // within appends that a row of objects is in the scope. table is its name in the statement.
-func (b *search) within(s *statement, table string) {
+func (b *search) within(s *database.Statement, table string) {
 	if b.scope == nil {
 		return
 	}
 	if len(b.visible) == 0 {
-		s.add(" AND 1 = 0")
+		s.Add(" AND 1 = 0")
 		return
 	}
 	if len(b.visible) > 1 {
 		b.withinNamespaces(s, table)
 	}
 	for i, v := range b.visible {
-		oneOf(s.add(separator(i, " AND (", " OR ")+table+".cluster_id"), v.clusters)
+		database.OneOf(s.Add(database.Separator(i, " AND (", " OR ")+table+".cluster_id"), v.clusters)
 		if b.q.Owner != nil || len(b.kinds) > 1 {
-			oneOf(s.add(" AND "+table+".kind_id"), v.kinds)
+			database.OneOf(s.Add(" AND "+table+".kind_id"), v.kinds)
 		}
 		v.condition(s, table)
 	}
-	s.text.WriteByte(')')
+	s.Add(")")
 }
 
 // withinNamespaces appends the namespaces of all parts, if they all name some: databases look for one condition on a column rather than for several
 // alternatives.
-func (b *search) withinNamespaces(s *statement, table string) {
+func (b *search) withinNamespaces(s *database.Statement, table string) {
 	const most = 500
 	var namespaces []string
 	for _, v := range b.visible {
@@ -277,6 +279,6 @@ func (b *search) withinNamespaces(s *statement, table string) {
 	}
 	slices.Sort(namespaces)
 	if namespaces = slices.Compact(namespaces); len(namespaces) <= most {
-		oneOf(s.add(" AND "+table+".namespace"), namespaces)
+		database.OneOf(s.Add(" AND "+table+".namespace"), namespaces)
 	}
 }

@@ -8,17 +8,17 @@ import (
 	"hash/fnv"
 	"math"
 	"slices"
-	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/tripod-k8s/tripod/services/search/query"
+	"github.com/tripod-k8s/tripod/services/search/store/database"
 )
 
 // search makes the statements of a query. In all of them, o is the object, c its cluster and k its kind.
 type search struct {
-	dialect
+	database.Dialect
 	q *query.Query
 	// kinds are not empty. clusters are nil for all clusters.
 	kinds, clusters []int64
@@ -39,6 +39,11 @@ type search struct {
 	incarnations *incarnations
 }
 
+// SQL returns a statement of the database of the search.
+func (b *search) SQL(text string, values ...any) *database.Statement {
+	return database.SQL(b.Dialect, text, values...)
+}
+
 // fromObjects are objects with their clusters and kinds.
 const (
 	fromObjects          = " FROM objects o" + joinClustersAndKinds
@@ -46,31 +51,31 @@ const (
 )
 
 // objects selects a page. The last column is how many objects all pages have, if the database knows that by the way, or -1.
-func (b *search) objects() *statement {
+func (b *search) objects() *database.Statement {
 	all := "-1"
 	if b.countsByTheWay() {
 		all = "COUNT(*) OVER ()"
 	}
-	s := b.sql("SELECT o.id, c.name, k.api_group, k.version, k.kind, k.resource, o.object, " + original("o.revision") + ", ")
+	s := b.SQL("SELECT o.id, c.name, k.api_group, k.version, k.kind, k.resource, o.object, " + database.Original("o.revision") + ", ")
 	if b.byLabels && b.isDefault() {
 		// PostgreSQL sorts all objects with the labels. It looks for the clusters and kinds of the page only, which takes a third of the time off.
-		b.page(s.add("o.total FROM (SELECT o.*, " + all + " AS total FROM objects o"))
-		return s.add(") o" + joinClustersAndKinds).orderBy(b.order())
+		b.page(s.Add("o.total FROM (SELECT o.*, " + all + " AS total FROM objects o"))
+		return b.order().orderBy(s.Add(") o" + joinClustersAndKinds))
 	}
-	b.page(s.add(all + fromObjects))
+	b.page(s.Add(all + fromObjects))
 	return s
 }
 
 // page appends the conditions, and which of the objects that meet them are in the page.
-func (b *search) page(s *statement) {
+func (b *search) page(s *database.Statement) {
 	b.where(s)
-	s.orderBy(b.order())
+	b.order().orderBy(s)
 	limit := int64(math.MaxInt64) // an offset needs a limit in MySQL
 	if b.q.Limit > 0 {
 		limit = b.q.Limit + 1 // to see whether there are more
 	}
 	if b.q.Limit > 0 || b.q.Offset > 0 {
-		s.add(" LIMIT ? OFFSET ?", limit, b.q.Offset)
+		s.Add(" LIMIT ? OFFSET ?", limit, b.q.Offset)
 	}
 }
 
@@ -104,36 +109,36 @@ func (b *search) next(page *Page, last int64) *query.Position {
 }
 
 // count counts the objects of all pages.
-func (b *search) count() *statement {
-	s := b.sql("SELECT COUNT(*) FROM objects o")
+func (b *search) count() *database.Statement {
+	s := b.SQL("SELECT COUNT(*) FROM objects o")
 	whole := *b
-	whole.byLabels = b.dialect == postgres && slices.ContainsFunc(b.q.Labels, b.foundByTerms)
+	whole.byLabels = slices.ContainsFunc(b.q.Labels, b.foundByTerms)
 	whole.where(s)
 	return s
 }
 
 // where appends the conditions.
-func (b *search) where(s *statement) {
-	if s.add(" WHERE "); b.byLabels {
-		s.add("1 = 1")
+func (b *search) where(s *database.Statement) {
+	if s.Add(" WHERE "); b.byLabels {
+		s.Add("1 = 1")
 	} else {
-		oneOf(s.add("o.kind_id"), b.kinds)
+		database.OneOf(s.Add("o.kind_id"), b.kinds)
 	}
 	if b.clusters != nil {
-		s.add(" AND o.cluster_id")
-		oneOf(s, b.clusters)
+		s.Add(" AND o.cluster_id")
+		database.OneOf(s, b.clusters)
 	}
 	b.within(s, "o")
-	choose(s, "o.namespace", b.q.Namespaces)
-	choose(s, "o.name", b.q.Names)
+	database.Choose(s, "o.namespace", b.q.Namespaces)
+	database.Choose(s, "o.name", b.q.Names)
 	for _, part := range b.q.Fuzzy {
-		b.contains(s, part)
+		b.Contains(s, "o.name", part)
 	}
 	if !b.q.Since.IsZero() {
-		s.add(" AND o.created_at >= ?", secondsFrom(b.q.Since))
+		s.Add(" AND o.created_at >= ?", secondsFrom(b.q.Since))
 	}
 	if !b.q.Before.IsZero() {
-		s.add(" AND o.created_at < ?", secondsFrom(b.q.Before))
+		s.Add(" AND o.created_at < ?", secondsFrom(b.q.Before))
 	}
 	if b.past != nil {
 		b.past.where(s, b)
@@ -142,25 +147,10 @@ func (b *search) where(s *statement) {
 		b.owned(s)
 	}
 	for _, r := range b.q.Labels {
-		b.label(s, r)
+		b.Label(s, r, b.kinds)
 	}
 	for _, f := range b.q.Fields {
 		b.field(s, f)
-	}
-}
-
-// likePattern quotes what LIKE gives a meaning to.
-var likePattern = strings.NewReplacer(`\`, `\\`, "%", `\%`, "_", `\_`)
-
-// contains appends that a name contains a text. PostgreSQL has an index of trigrams for LIKE, if its extension could be installed.
-func (d dialect) contains(s *statement, part string) {
-	switch d {
-	case sqlite:
-		s.add(" AND instr(o.name, ?) > 0", part)
-	case postgres:
-		s.add(" AND o.name LIKE ?", "%"+likePattern.Replace(part)+"%")
-	default:
-		s.add(" AND LOCATE(?, o.name) > 0", part)
 	}
 }
 
@@ -173,70 +163,45 @@ func secondsFrom(t time.Time) int64 {
 	return seconds
 }
 
-// oneOf appends "= ?" or "IN (...)". Databases use an index for the order of a list with the first only.
-func oneOf[T any](s *statement, values []T) *statement {
-	if len(values) == 1 {
-		return s.add(" = ?", values[0])
-	}
-	return list(s.add(" IN "), values)
-}
-
-// choose appends the conditions of a choice. column is a constant.
-func choose(s *statement, column string, c query.Choice) {
-	if len(c.In) > 0 {
-		s.add(" AND " + column)
-		oneOf(s, c.In)
-	}
-	if len(c.NotIn) > 0 {
-		list(s.add(" AND "+column+" NOT IN "), c.NotIn)
-	}
-	if c.Exists {
-		s.add(" AND " + column + " <> ''")
-	}
-	if c.Missing {
-		s.add(" AND " + column + " = ''")
-	}
-}
-
 // owned appends who owns the objects. It goes from the owner down: p0 owns what w0 says, which is p1, and so on.
-func (b *search) owned(s *statement) {
+func (b *search) owned(s *database.Statement) {
 	owner := b.q.Owner
 	if owner == nil {
 		return
 	}
-	s.add(" AND o.id IN (SELECT " + generation("w", owner.Seniority) + ".object_id FROM ")
+	s.Add(" AND o.id IN (SELECT " + generation("w", owner.Seniority) + ".object_id FROM ")
 	if owner.UID != "" {
-		s.add("owners w0")
+		s.Add("owners w0")
 	} else {
-		s.add("objects p0 JOIN owners w0 ON w0.owner_uid = p0.uid AND w0.cluster_id = p0.cluster_id")
+		s.Add("objects p0 JOIN owners w0 ON w0.owner_uid = p0.uid AND w0.cluster_id = p0.cluster_id")
 	}
 	for i := 1; i <= owner.Seniority; i++ {
 		p, w, before := generation("p", i), generation("w", i), generation("w", i-1)
-		s.add(" JOIN objects " + p + " ON " + p + ".id = " + before + ".object_id" +
+		s.Add(" JOIN objects " + p + " ON " + p + ".id = " + before + ".object_id" +
 			" JOIN owners " + w + " ON " + w + ".owner_uid = " + p + ".uid AND " + w + ".cluster_id = " + p + ".cluster_id")
 	}
 	if owner.UID != "" { // which an object tells of its owners itself
-		s.add(" WHERE w0.owner_uid = ?", owner.UID)
+		s.Add(" WHERE w0.owner_uid = ?", owner.UID)
 		b.throughVisible(s, 1)
-		s.text.WriteByte(')')
+		s.Add(")")
 		return
 	}
-	s.add(" WHERE p0.name = ?", owner.Name)
+	s.Add(" WHERE p0.name = ?", owner.Name)
 	b.throughVisible(s, 0)
 	if owner.Resource != (schema.GroupResource{}) {
-		s.add(" AND p0.kind_id IN (SELECT id FROM kinds WHERE api_group = ? AND resource = ?)", owner.Resource.Group, owner.Resource.Resource)
+		s.Add(" AND p0.kind_id IN (SELECT id FROM kinds WHERE api_group = ? AND resource = ?)", owner.Resource.Group, owner.Resource.Resource)
 	}
 	if len(b.q.Namespaces.In) > 0 { // an owner is in the same namespace, or in none
-		list(s.add(" AND p0.namespace IN "), append(slices.Clone(b.q.Namespaces.In), ""))
+		database.List(s.Add(" AND p0.namespace IN "), append(slices.Clone(b.q.Namespaces.In), ""))
 	}
 	if b.clusters != nil {
-		list(s.add(" AND p0.cluster_id IN "), b.clusters)
+		database.List(s.Add(" AND p0.cluster_id IN "), b.clusters)
 	}
-	s.text.WriteByte(')')
+	s.Add(")")
 }
 
 // throughVisible appends that the reader sees the owners in between.
-func (b *search) throughVisible(s *statement, first int) {
+func (b *search) throughVisible(s *database.Statement, first int) {
 	for i := first; i <= b.q.Owner.Seniority; i++ {
 		b.within(s, generation("p", i))
 	}

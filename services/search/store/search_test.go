@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/tripod-k8s/tripod/services/search/query"
+	"github.com/tripod-k8s/tripod/services/search/store/database"
 )
 
 func TestAPartOfANameIsNoPattern(t *testing.T) {
@@ -40,7 +41,7 @@ func TestSearchesLeaveConnectionsToSmallReads(t *testing.T) {
 		defer cancel()
 		running, end := make(chan struct{}), make(chan struct{})
 		var group errgroup.Group
-		for range maxSearches {
+		for range database.MaxSearches {
 			group.Go(func() error {
 				_, err := s.List(ctx, []schema.GroupVersionResource{nodes.GroupVersionResource}, &query.Query{}, func(Found) error {
 					running <- struct{}{}
@@ -50,7 +51,7 @@ func TestSearchesLeaveConnectionsToSmallReads(t *testing.T) {
 				return err
 			})
 		}
-		for range maxSearches {
+		for range database.MaxSearches {
 			select {
 			case <-running:
 			case <-ctx.Done():
@@ -76,18 +77,18 @@ func TestSearchesLeaveConnectionsToSmallReads(t *testing.T) {
 func TestPostgreSQLHasIndexesForFieldsAndPartsOfNames(t *testing.T) {
 	s := opened(t, databases.New(t, "postgres"))
 	crowd(t, s)
-	require.NoError(t, s.reading(t.Context(), func(tx *transaction) error {
-		kinds, err := tx.kindIDs(t.Context(), []schema.GroupVersionResource{pods.GroupVersionResource})
+	require.NoError(t, s.db.Reading(t.Context(), func(tx *database.Tx) error {
+		kinds, err := kindIDs(t.Context(), tx, []schema.GroupVersionResource{pods.GroupVersionResource})
 		require.NoError(t, err)
 		for _, setting := range []string{"enable_seqscan = off", "cpu_operator_cost = 1"} { // the table is small, and so are its objects
-			_, err = tx.tx.ExecContext(t.Context(), "SET LOCAL "+setting)
+			_, err = tx.Exec(t.Context(), tx.SQL("SET LOCAL "+setting))
 			require.NoError(t, err)
 		}
 		for _, text := range []string{"status.phase=Failed", "spec.list[].image in (x, y)"} {
-			plan := planOf(t, tx, (&search{dialect: postgres, q: &query.Query{Fields: selected(t, text)}, kinds: kinds}).objects())
+			plan := planOf(t, tx, (&search{Dialect: tx, q: &query.Query{Fields: selected(t, text)}, kinds: kinds}).objects())
 			assert.Contains(t, plan, "objects_fields", text)
 		}
-		indexes, err := value[int](t.Context(), tx, postgres.sql("SELECT COUNT(*) FROM pg_indexes WHERE indexname = 'objects_name_part'"))
+		indexes, err := database.Value[int](t.Context(), tx, tx.SQL("SELECT COUNT(*) FROM pg_indexes WHERE indexname = 'objects_name_part'"))
 		assert.Equal(t, 1, indexes, "the extension can be installed here")
 		return err
 	}))

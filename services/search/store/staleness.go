@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/tripod-k8s/tripod/services/search/query"
+	"github.com/tripod-k8s/tripod/services/search/store/database"
 )
 
 // A stream is heard at a time if the database has all that the member had then, as far as the member has told. That is when the last event or bookmark of a
@@ -47,15 +48,15 @@ func asTime(milliseconds int64) time.Time {
 // Ages returns when each cluster of a query was heard, of the resources that patterns describe: of several, the one that was heard the longest time ago
 // counts. It returns a *StaleError if a cluster is older than the query accepts. Clusters in which a scope shows nothing of the resources do not count.
 func (s *Store) Ages(ctx context.Context, patterns []schema.GroupVersionResource, q *query.Query) (heard map[string]time.Time, err error) {
-	err = s.reading(ctx, func(t *transaction) error {
-		b, err := t.newSearch(ctx, s, patterns, q, nil)
+	err = s.db.Reading(ctx, func(t *database.Tx) error {
+		b, err := newSearch(ctx, t, s, patterns, q, nil)
 		switch {
 		case errors.Is(err, ErrUnknownKind), err == nil && b.seesNothing():
 			return nil
 		case err != nil:
 			return err
 		}
-		heard, err = t.ages(ctx, b)
+		heard, err = ages(ctx, t, b)
 		return err
 	})
 	return heard, err
@@ -63,22 +64,22 @@ func (s *Store) Ages(ctx context.Context, patterns []schema.GroupVersionResource
 
 // ages returns those clusters of a search that were heard before the time which matters: all if the query asks for them, and else those that it does not
 // accept or that deserve a warning.
-func (t *transaction) ages(ctx context.Context, b *search) (map[string]time.Time, error) {
+func ages(ctx context.Context, t *database.Tx, b *search) (map[string]time.Time, error) {
 	now := time.Now()
-	find := t.sql("SELECT c.name, MIN("+heardAt+") FROM streams s JOIN clusters c ON c.id = s.cluster_id WHERE s.kind_id", true)
-	oneOf(find, b.kinds)
+	find := t.SQL("SELECT c.name, MIN("+heardAt+") FROM streams s JOIN clusters c ON c.id = s.cluster_id WHERE s.kind_id", true)
+	database.OneOf(find, b.kinds)
 	if b.clusters != nil {
-		oneOf(find.add(" AND s.cluster_id"), b.clusters)
+		database.OneOf(find.Add(" AND s.cluster_id"), b.clusters)
 	}
 	if !b.q.WithStaleness {
 		limit := StaleAfter
 		if b.q.MaxStaleness > 0 {
 			limit = min(limit, b.q.MaxStaleness)
 		}
-		find.add(" AND (s.heard_at < ? OR s.listed = ?)", now.Add(-limit).UnixMilli(), false)
+		find.Add(" AND (s.heard_at < ? OR s.listed = ?)", now.Add(-limit).UnixMilli(), false)
 	}
 	heard := map[string]time.Time{}
-	err := t.each(ctx, find.add(" GROUP BY c.name"), func(scan func(...any) error) error {
+	err := t.Each(ctx, find.Add(" GROUP BY c.name"), func(scan func(...any) error) error {
 		var name string
 		var milliseconds int64
 		err := scan(&name, &milliseconds)
@@ -88,11 +89,11 @@ func (t *transaction) ages(ctx context.Context, b *search) (map[string]time.Time
 	if err != nil || b.q.MaxStaleness == 0 {
 		return heard, err
 	}
-	named, err := t.seenByName(ctx, b)
+	named, err := seenByName(ctx, t, b)
 	if err != nil {
 		return nil, err
 	}
-	if err := t.addUnknown(ctx, named, heard); err != nil {
+	if err := addUnknown(ctx, t, named, heard); err != nil {
 		return nil, err
 	}
 	return heard, refuse(heard, now, b.q.MaxStaleness)
@@ -100,14 +101,14 @@ func (t *transaction) ages(ctx context.Context, b *search) (map[string]time.Time
 
 // seenByName returns those of the clusters that a query names in which the reader would see something of its resources. To others, a cluster that does not
 // exist looks like one that does.
-func (t *transaction) seenByName(ctx context.Context, b *search) (names []string, err error) {
+func seenByName(ctx context.Context, t *database.Tx, b *search) (names []string, err error) {
 	if b.scope == nil || len(b.q.Clusters.In) == 0 {
 		return b.q.Clusters.In, nil
 	}
 	var resources []schema.GroupResource
-	find := t.sql("SELECT api_group, resource FROM kinds WHERE id")
-	oneOf(find, b.kinds)
-	err = t.each(ctx, find, func(scan func(...any) error) error {
+	find := t.SQL("SELECT api_group, resource FROM kinds WHERE id")
+	database.OneOf(find, b.kinds)
+	err = t.Each(ctx, find, func(scan func(...any) error) error {
 		var of schema.GroupResource
 		err := scan(&of.Group, &of.Resource)
 		resources = append(resources, of)
@@ -122,12 +123,12 @@ func (t *transaction) seenByName(ctx context.Context, b *search) (names []string
 }
 
 // addUnknown adds the clusters among those that a query names of which nothing was ever heard.
-func (t *transaction) addUnknown(ctx context.Context, names []string, heard map[string]time.Time) error {
+func addUnknown(ctx context.Context, t *database.Tx, names []string, heard map[string]time.Time) error {
 	if len(names) == 0 {
 		return nil
 	}
 	known := map[string]bool{}
-	err := t.each(ctx, list(t.sql("SELECT name FROM clusters WHERE name IN "), names), func(scan func(...any) error) error {
+	err := t.Each(ctx, database.List(t.SQL("SELECT name FROM clusters WHERE name IN "), names), func(scan func(...any) error) error {
 		var name string
 		err := scan(&name)
 		known[name] = true
@@ -162,9 +163,9 @@ func (s *Store) Hear(ctx context.Context, streams []*Stream, at time.Time) error
 		keys = append(keys, [2]int64{stream.id, stream.epoch})
 	}
 	slices.SortFunc(keys, func(a, b [2]int64) int { return slices.Compare(a[:], b[:]) }) // replicas lock rows in one order
-	for part := range slices.Chunk(keys, rowsAtOnce) {
-		err := s.within(ctx, func(t *transaction) error {
-			_, err := t.exec(ctx, pairs(t.sql("UPDATE streams SET heard_at = ? WHERE heard_at < ? AND (id, epoch) IN ", at.UnixMilli(), at.UnixMilli()), part))
+	for part := range slices.Chunk(keys, database.RowsAtOnce) {
+		err := s.db.Within(ctx, func(t *database.Tx) error {
+			_, err := t.Exec(ctx, database.Pairs(t.SQL("UPDATE streams SET heard_at = ? WHERE heard_at < ? AND (id, epoch) IN ", at.UnixMilli(), at.UnixMilli()), part))
 			return err
 		})
 		if err != nil {
@@ -176,9 +177,9 @@ func (s *Store) Hear(ctx context.Context, streams []*Stream, at time.Time) error
 
 // Alive returns when the writer of a stream last gave a sign of life.
 func (s *Store) Alive(ctx context.Context, stream *Stream) (at time.Time, err error) {
-	err = s.reading(ctx, func(t *transaction) error {
+	err = s.db.Reading(ctx, func(t *database.Tx) error {
 		latest := "SELECT CASE WHEN heard_at > opened_at THEN heard_at ELSE opened_at END FROM streams WHERE id = ?"
-		milliseconds, err := value[int64](ctx, t, t.sql(latest, stream.id))
+		milliseconds, err := database.Value[int64](ctx, t, t.SQL(latest, stream.id))
 		at = time.UnixMilli(milliseconds)
 		return err
 	})
@@ -199,10 +200,10 @@ type State struct {
 func (s *Store) States(ctx context.Context) (map[string]State, error) {
 	states := map[string]State{}
 	before := time.Now().Add(-StaleAfter)
-	err := s.reading(ctx, func(t *transaction) error {
-		find := t.sql("SELECT c.name, k.api_group, k.resource, "+heardAt+
+	err := s.db.Reading(ctx, func(t *database.Tx) error {
+		find := t.SQL("SELECT c.name, k.api_group, k.resource, "+heardAt+
 			" FROM streams s JOIN clusters c ON c.id = s.cluster_id JOIN kinds k ON k.id = s.kind_id ORDER BY c.name, k.api_group, k.resource", true)
-		return t.each(ctx, find, func(scan func(...any) error) error {
+		return t.Each(ctx, find, func(scan func(...any) error) error {
 			var name string
 			var resource schema.GroupResource
 			var milliseconds int64

@@ -87,7 +87,7 @@ func TestAQueryRefusesOldCopies(t *testing.T) {
 					require.NoError(t, s.Write(ctx, stream, Batch{Heard: at}))
 				}
 				if kind.Resource != "pods" || cluster != "new" {
-					_, err := s.write.Exec(fmt.Sprintf("UPDATE streams SET listed = (1 = 1) WHERE id = %d", stream.id))
+					_, err := s.db.Writer().Exec(fmt.Sprintf("UPDATE streams SET listed = (1 = 1) WHERE id = %d", stream.id))
 					require.NoError(t, err)
 				}
 				if kind.Resource == "nodes" {

@@ -4,37 +4,42 @@
 package store
 
 import (
+	"github.com/tripod-k8s/tripod/services/search/store/database"
+	tables "github.com/tripod-k8s/tripod/services/search/store/schema"
+
 	"context"
-	"database/sql"
-	"errors"
-	"fmt"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
 // Store is a database with the objects of clusters.
 type Store struct {
-	dialect     dialect
-	write, read *sql.DB
-	// searches has room for those that run. Others wait for them without a connection.
-	searches chan struct{}
+	db *database.DB
 	// scope is nil if everything is shown.
 	scope  Scope
 	bounds Bounds
-	// turn is nil if nothing has to wait for others.
-	turn Turn
 	// hub is the cluster that says what a kind is for all clusters, or empty.
 	hub string
 }
 
-// Open returns the database at a URL: sqlite:FILE, postgres://USER:PASSWORD@HOST/DATABASE or mysql://USER:PASSWORD@HOST/DATABASE. It connects when
-// the store is first used. Call Migrate before anything else.
+// Open returns the store in the database at a URL, see database.Open. It connects when the store is first used. Call Migrate before anything
+// else.
 func Open(location string) (*Store, error) {
-	d, write, read, err := open(location)
+	db, err := database.Open(location)
 	if err != nil {
 		return nil, err
 	}
-	return &Store{dialect: d, write: write, read: read, searches: make(chan struct{}, maxSearches)}, nil
+	return &Store{db: db}, nil
+}
+
+// Migrate brings the database to the schema of this binary, see schema.Migrate.
+func (s *Store) Migrate(ctx context.Context) error { return tables.Migrate(ctx, s.db) }
+
+// InTurns returns the store with turns for work that takes several transactions, see database.DB.InTurns.
+func (s *Store) InTurns(turn database.Turn) *Store {
+	limited := *s
+	limited.db = s.db.InTurns(turn)
+	return &limited
 }
 
 // WithHub returns the store with a cluster that search is part of: what it says about a kind counts for all clusters. The name may be empty.
@@ -45,20 +50,16 @@ func (s *Store) WithHub(cluster string) *Store {
 }
 
 // Close closes all connections.
-func (s *Store) Close() error {
-	return errors.Join(s.read.Close(), s.write.Close())
-}
+func (s *Store) Close() error { return s.db.Close() }
 
-// CloseIdleConnections closes connections that nobody uses. Each keeps its last batch (pgx): 16 have 14 MB after a first copy.
-func (s *Store) CloseIdleConnections() {
-	if s.dialect != sqlite {
-		s.write.SetMaxIdleConns(0)
-		s.write.SetMaxIdleConns(maxWriters)
-	}
-}
+// CloseIdleConnections closes connections that nothing uses.
+func (s *Store) CloseIdleConnections() { s.db.CloseIdleConnections() }
 
 // Ping returns why the database cannot be reached.
-func (s *Store) Ping(ctx context.Context) error { return s.read.PingContext(ctx) }
+func (s *Store) Ping(ctx context.Context) error { return s.db.Ping(ctx) }
+
+// Analyze lets the database look at what the tables have, see database.DB.Analyze.
+func (s *Store) Analyze(ctx context.Context) error { return s.db.Analyze(ctx) }
 
 // Kind is a resource in one version, as a member serves it.
 type Kind struct {
@@ -81,79 +82,4 @@ type Details struct {
 // GroupVersionKind returns the kind with its group and version.
 func (k Kind) GroupVersionKind() schema.GroupVersionKind {
 	return schema.GroupVersionKind{Group: k.Group, Version: k.Version, Kind: k.Name}
-}
-
-// within runs a function in a transaction that writes.
-func (s *Store) within(ctx context.Context, do func(*transaction) error) error {
-	defer measure(writes)()
-	tx, err := s.write.BeginTx(ctx, nil)
-	if err != nil {
-		return err
-	}
-	defer tx.Rollback() //nolint:errcheck // it is an error after a commit
-	if err := do(&transaction{s.dialect, tx}); err != nil {
-		return err
-	}
-	return tx.Commit()
-}
-
-// transaction runs statements.
-type transaction struct {
-	dialect
-	tx *sql.Tx
-}
-
-// exec runs a statement and returns how many rows it concerned.
-func (t *transaction) exec(ctx context.Context, s *statement) (int64, error) {
-	result, err := t.tx.ExecContext(ctx, s.text.String(), s.args...)
-	if err != nil {
-		return 0, err
-	}
-	return result.RowsAffected()
-}
-
-// value reads the only value of the only row of an answer. It returns sql.ErrNoRows if there is none.
-func value[T any](ctx context.Context, t *transaction, s *statement) (T, error) {
-	var v T
-	err := t.tx.QueryRowContext(ctx, s.text.String(), s.args...).Scan(&v)
-	return v, err
-}
-
-// each calls a function for every row of an answer.
-func (t *transaction) each(ctx context.Context, s *statement, row func(scan func(...any) error) error) error {
-	rows, err := t.tx.QueryContext(ctx, s.text.String(), s.args...)
-	if err != nil {
-		return err
-	}
-	defer rows.Close() //nolint:errcheck // rows.Err has it
-	for rows.Next() {
-		if err := row(rows.Scan); err != nil {
-			return err
-		}
-	}
-	return rows.Err()
-}
-
-// ensure returns the ID of a row that is inserted unless it exists. find selects its ID.
-func (t *transaction) ensure(ctx context.Context, find, insert *statement) (int64, error) {
-	id, err := value[int64](ctx, t, find)
-	if !errors.Is(err, sql.ErrNoRows) {
-		return id, err
-	}
-	if t.dialect == mysqlFamily {
-		insert.add(" ON DUPLICATE KEY UPDATE id = id")
-	} else {
-		insert.add(" ON CONFLICT DO NOTHING")
-	}
-	if _, err := t.exec(ctx, insert); err != nil {
-		return 0, err
-	}
-	if t.dialect == mysqlFamily {
-		find.add(" LOCK IN SHARE MODE") // a row that another transaction has inserted since this one began
-	}
-	id, err = value[int64](ctx, t, find)
-	if err != nil {
-		return 0, fmt.Errorf("a row that was inserted is not there: %w", err)
-	}
-	return id, nil
 }

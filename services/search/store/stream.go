@@ -9,6 +9,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"github.com/tripod-k8s/tripod/services/search/store/database"
 )
 
 // ErrFenced says that another replica has opened the stream since, so this one must stop writing.
@@ -49,8 +51,8 @@ func (s *Store) OpenStream(ctx context.Context, cluster string, kind Kind) (*Str
 		namespaces: kind.GroupVersionResource == namespacesResource,
 	}
 	for opened := false; !opened; {
-		if err = s.inTurn(ctx, func(t *transaction) (rows int, err error) {
-			rows, opened, err = t.open(ctx, stream, kind, string(details))
+		if err = s.db.InTurn(ctx, func(t *database.Tx) (rows int, err error) {
+			rows, opened, err = open(ctx, t, stream, kind, string(details))
 			return rows, err
 		}); err != nil {
 			return nil, fmt.Errorf("open the stream of %s in cluster %s: %w", kind.GroupResource(), cluster, err)
@@ -60,101 +62,101 @@ func (s *Store) OpenStream(ctx context.Context, cluster string, kind Kind) (*Str
 }
 
 // open opens a stream, or does a part of what has to be done before. It returns how many rows have changed.
-func (t *transaction) open(ctx context.Context, stream *Stream, kind Kind, details string) (rows int, opened bool, err error) {
-	if stream.clusterID, err = t.clusterID(ctx, stream.cluster); err != nil {
+func open(ctx context.Context, t *database.Tx, stream *Stream, kind Kind, details string) (rows int, opened bool, err error) {
+	if stream.clusterID, err = clusterID(ctx, t, stream.cluster); err != nil {
 		return 0, false, err
 	}
-	if stream.kindID, err = t.kindID(ctx, kind); err == nil {
-		err = t.holdKind(ctx, stream.kindID)
+	if stream.kindID, err = kindID(ctx, t, kind); err == nil {
+		err = holdKind(ctx, t, stream.kindID)
 	}
 	if err != nil {
 		return 0, false, err
 	}
-	stream.id, err = t.ensure(ctx,
-		t.sql("SELECT id FROM streams WHERE cluster_id = ? AND kind_id = ?", stream.clusterID, stream.kindID),
-		t.sql("INSERT INTO streams (cluster_id, kind_id, kind, namespaced, epoch, counted, form, resource_version, listed, heard_at, opened_at, details)"+
+	stream.id, err = t.Ensure(ctx,
+		t.SQL("SELECT id FROM streams WHERE cluster_id = ? AND kind_id = ?", stream.clusterID, stream.kindID),
+		t.SQL("INSERT INTO streams (cluster_id, kind_id, kind, namespaced, epoch, counted, form, resource_version, listed, heard_at, opened_at, details)"+
 			" VALUES (?, ?, ?, ?, 0, 0, 0, '', ?, 0, 0, '{}')", stream.clusterID, stream.kindID, kind.Name, kind.Namespaced, false))
 	if err != nil {
 		return 0, false, err
 	}
-	if rows, more, err := t.renewForm(ctx, stream, kind); err != nil || more {
+	if rows, more, err := renewForm(ctx, t, stream, kind); err != nil || more {
 		return rows, false, err
 	}
 	set := ", form = epoch + 1, kind = ?, namespaced = ?, details = ?, opened_at = ?"
-	if err := t.raiseEpoch(ctx, stream, set, kind.Name, kind.Namespaced, details, time.Now().UnixMilli()); err != nil {
+	if err := raiseEpoch(ctx, t, stream, set, kind.Name, kind.Namespaced, details, time.Now().UnixMilli()); err != nil {
 		return 0, false, err
 	}
-	if err := t.counts(ctx, stream); err != nil {
+	if err := counts(ctx, t, stream); err != nil {
 		return 0, false, err
 	}
-	row := t.sql("SELECT epoch, resource_version, listed FROM streams WHERE id = ?", stream.id)
-	return 0, true, t.tx.QueryRowContext(ctx, row.text.String(), row.args...).Scan(&stream.epoch, &stream.ResourceVersion, &stream.Listed)
+	row := t.SQL("SELECT epoch, resource_version, listed FROM streams WHERE id = ?", stream.id)
+	return 0, true, t.Row(ctx, row).Scan(&stream.epoch, &stream.ResourceVersion, &stream.Listed)
 }
 
 // raiseEpoch refuses former writers of a stream, and sets more.
-func (t *transaction) raiseEpoch(ctx context.Context, stream *Stream, set string, values ...any) error {
+func raiseEpoch(ctx context.Context, t *database.Tx, stream *Stream, set string, values ...any) error {
 	// MySQL takes the epoch that counted is compared with from before its assignment, like the others, because that comes later.
-	raise := t.sql("UPDATE streams SET counted = CASE WHEN counted = epoch THEN counted + 1 ELSE 0 END").add(set, values...)
-	_, err := t.exec(ctx, raise.add(", epoch = epoch + 1 WHERE id = ?", stream.id))
+	raise := t.SQL("UPDATE streams SET counted = CASE WHEN counted = epoch THEN counted + 1 ELSE 0 END").Add(set, values...)
+	_, err := t.Exec(ctx, raise.Add(", epoch = epoch + 1 WHERE id = ?", stream.id))
 	return err
 }
 
-func (t *transaction) clusterID(ctx context.Context, name string) (int64, error) {
-	return t.ensure(ctx, t.sql("SELECT id FROM clusters WHERE name = ?", name), t.sql("INSERT INTO clusters (name, since) VALUES (?, ("+lastRevision+"))", name))
+func clusterID(ctx context.Context, t *database.Tx, name string) (int64, error) {
+	return t.Ensure(ctx, t.SQL("SELECT id FROM clusters WHERE name = ?", name), t.SQL("INSERT INTO clusters (name, since) VALUES (?, ("+database.LastRevision+"))", name))
 }
 
-func (t *transaction) kindID(ctx context.Context, k Kind) (int64, error) {
-	find := t.sql("SELECT id FROM kinds WHERE api_group = ? AND version = ? AND resource = ?", k.Group, k.Version, k.Resource)
-	if t.dialect != sqlite {
-		return t.ensure(ctx, find,
-			t.sql("INSERT INTO kinds (api_group, version, resource, kind, namespaced) VALUES (?, ?, ?, ?, ?)", k.Group, k.Version, k.Resource, k.Name, k.Namespaced))
+func kindID(ctx context.Context, t *database.Tx, k Kind) (int64, error) {
+	find := t.SQL("SELECT id FROM kinds WHERE api_group = ? AND version = ? AND resource = ?", k.Group, k.Version, k.Resource)
+	if !t.ReusesIDs() {
+		return t.Ensure(ctx, find,
+			t.SQL("INSERT INTO kinds (api_group, version, resource, kind, namespaced) VALUES (?, ?, ?, ?, ?)", k.Group, k.Version, k.Resource, k.Name, k.Namespaced))
 	}
-	id, err := value[int64](ctx, t, find)
-	if !isNone(err) {
+	id, err := database.Value[int64](ctx, t, find)
+	if !database.IsNone(err) {
 		return id, err
 	}
-	// SQLite would give the ID of a kind that was forgotten to another one. Those that may be forgotten are lower than the last revision.
-	_, err = t.exec(ctx, t.sql("INSERT INTO kinds (id, api_group, version, resource, kind, namespaced)"+
-		" VALUES (1 + MAX(("+lastRevision+"), (SELECT COALESCE(MAX(id), 0) FROM kinds)), ?, ?, ?, ?, ?)", k.Group, k.Version, k.Resource, k.Name, k.Namespaced))
+	// The database would give the ID of a kind that was forgotten to another one. Those that may be forgotten are lower than the last revision.
+	_, err = t.Exec(ctx, t.SQL("INSERT INTO kinds (id, api_group, version, resource, kind, namespaced)"+
+		" VALUES (1 + MAX(("+database.LastRevision+"), (SELECT COALESCE(MAX(id), 0) FROM kinds)), ?, ?, ?, ?, ?)", k.Group, k.Version, k.Resource, k.Name, k.Namespaced))
 	if err != nil {
 		return 0, err
 	}
-	return value[int64](ctx, t, find)
+	return database.Value[int64](ctx, t, find)
 }
 
 // renewForm makes the next writer of a stream list and write all objects again, if what the database has is not as this writer writes it: the kind had
 // another name or scope, or a version of search before schema 10 has written. Such a version does not raise form with the epoch. It does a part of that, and
 // reports whether there is more.
-func (t *transaction) renewForm(ctx context.Context, stream *Stream, kind Kind) (rows int, more bool, err error) {
-	same := t.sql("SELECT COUNT(*) FROM streams WHERE id = ? AND form = epoch AND kind = ? AND namespaced = ?", stream.id, kind.Name, kind.Namespaced)
-	if n, err := value[int](ctx, t, same); err != nil || n > 0 {
+func renewForm(ctx context.Context, t *database.Tx, stream *Stream, kind Kind) (rows int, more bool, err error) {
+	same := t.SQL("SELECT COUNT(*) FROM streams WHERE id = ? AND form = epoch AND kind = ? AND namespaced = ?", stream.id, kind.Name, kind.Namespaced)
+	if n, err := database.Value[int](ctx, t, same); err != nil || n > 0 {
 		return 0, false, err
 	}
 	var epoch, form int64
-	row := t.sql("SELECT epoch, form FROM streams WHERE id = ?", stream.id)
-	if err := t.tx.QueryRowContext(ctx, row.text.String(), row.args...).Scan(&epoch, &form); err != nil {
+	row := t.SQL("SELECT epoch, form FROM streams WHERE id = ?", stream.id)
+	if err := t.Row(ctx, row).Scan(&epoch, &form); err != nil {
 		return 0, false, err
 	}
 	if form != -epoch-1 { // a writer may have the stream
 		stream.renewing = nil
-		return 0, true, t.raiseEpoch(ctx, stream, ", form = -epoch - 2, resource_version = ''")
+		return 0, true, raiseEpoch(ctx, t, stream, ", form = -epoch - 2, resource_version = ''")
 	}
 	if stream.renewing == nil || stream.renewing.epoch != epoch {
 		stream.renewing = &renewal{epoch: epoch}
 	}
 	at := stream.renewing
 	var ids []int64
-	find := t.sql("SELECT id, namespace, name FROM objects WHERE kind_id = ? AND cluster_id = ? AND (namespace > ? OR namespace = ? AND name > ?) ORDER BY namespace, name LIMIT ?",
+	find := t.SQL("SELECT id, namespace, name FROM objects WHERE kind_id = ? AND cluster_id = ? AND (namespace > ? OR namespace = ? AND name > ?) ORDER BY namespace, name LIMIT ?",
 		stream.kindID, stream.clusterID, at.namespace, at.namespace, at.name, removedAtOnce)
-	err = t.each(ctx, find, func(scan func(...any) error) error {
+	err = t.Each(ctx, find, func(scan func(...any) error) error {
 		var id int64
 		err := scan(&id, &at.namespace, &at.name)
 		ids = append(ids, id)
 		return err
 	})
 	if err == nil {
-		err = t.forIDs(ctx, ids, func(ids []int64) *statement {
-			return anyOf(t.sql("UPDATE objects SET resource_version = '' WHERE id"), ids)
+		err = t.ForIDs(ctx, ids, func(ids []int64) *database.Statement {
+			return database.AnyOf(t.SQL("UPDATE objects SET resource_version = '' WHERE id"), ids)
 		})
 	}
 	return len(ids), len(ids) == removedAtOnce, err
@@ -173,8 +175,8 @@ func (s *Store) Describe(ctx context.Context, stream *Stream, details Details) e
 	if err != nil {
 		return err
 	}
-	return s.within(ctx, func(t *transaction) error {
-		held, err := t.exec(ctx, t.sql("UPDATE streams SET details = ? WHERE id = ? AND epoch = ?", string(text), stream.id, stream.epoch))
+	return s.db.Within(ctx, func(t *database.Tx) error {
+		held, err := t.Exec(ctx, t.SQL("UPDATE streams SET details = ? WHERE id = ? AND epoch = ?", string(text), stream.id, stream.epoch))
 		if err == nil && held == 0 {
 			err = ErrFenced
 		}
@@ -184,32 +186,14 @@ func (s *Store) Describe(ctx context.Context, stream *Stream, details Details) e
 
 // hold refuses writers of earlier epochs, and keeps later ones out until the transaction ends. heard is up to when the database has everything after the
 // transaction. It is zero if that is not known: then the writer only gives a sign of life.
-func (t *transaction) hold(ctx context.Context, stream *Stream, heard time.Time) error {
-	set := t.sql("UPDATE streams SET heard_at = ?", heard.UnixMilli())
+func hold(ctx context.Context, t *database.Tx, stream *Stream, heard time.Time) error {
+	set := t.SQL("UPDATE streams SET heard_at = ?", heard.UnixMilli())
 	if heard.IsZero() {
-		set = t.sql("UPDATE streams SET opened_at = ?", time.Now().UnixMilli())
+		set = t.SQL("UPDATE streams SET opened_at = ?", time.Now().UnixMilli())
 	}
-	held, err := t.exec(ctx, set.add(" WHERE id = ? AND epoch = ?", stream.id, stream.epoch))
+	held, err := t.Exec(ctx, set.Add(" WHERE id = ? AND epoch = ?", stream.id, stream.epoch))
 	if err == nil && held == 0 {
 		err = ErrFenced
 	}
 	return err
-}
-
-// revisions returns the first of n revisions. Until the transaction commits, no other transaction gets any.
-func (t *transaction) revisions(ctx context.Context, n int) (first int64, err error) {
-	if _, err := t.exec(ctx, t.sql("UPDATE revisions SET last = last + ? WHERE id = 1", n)); err != nil {
-		return 0, err
-	}
-	last, err := value[int64](ctx, t, t.sql("SELECT last FROM revisions WHERE id = 1"))
-	return last - int64(n) + 1, err
-}
-
-func (t *transaction) all(ctx context.Context, statements ...*statement) error {
-	for _, statement := range statements {
-		if _, err := t.exec(ctx, statement); err != nil {
-			return err
-		}
-	}
-	return nil
 }

@@ -33,7 +33,7 @@ func manyOf(t *testing.T, s *Store, kind Kind) *Stream {
 // leftOf returns how many objects cluster east has.
 func leftOf(t *testing.T, s *Store) (n int) {
 	t.Helper()
-	require.NoError(t, s.read.QueryRow("SELECT COUNT(*) FROM objects o JOIN clusters c ON c.id = o.cluster_id WHERE c.name = 'east'").Scan(&n))
+	require.NoError(t, s.db.Reader().QueryRow("SELECT COUNT(*) FROM objects o JOIN clusters c ON c.id = o.cluster_id WHERE c.name = 'east'").Scan(&n))
 	return n
 }
 
@@ -156,7 +156,7 @@ func TestObjectsOfAnotherScopeAreWrittenAgain(t *testing.T) {
 		_, err := limited.OpenStream(t.Context(), "east", other)
 		require.NoError(t, err)
 		var same int
-		require.NoError(t, s.read.QueryRow("SELECT COUNT(*) FROM objects WHERE resource_version <> ''").Scan(&same))
+		require.NoError(t, s.db.Reader().QueryRow("SELECT COUNT(*) FROM objects WHERE resource_version <> ''").Scan(&same))
 		assert.Zero(t, same)
 		assert.Equal(t, manyObjects, leftOf(t, s))
 		found, _ := names(t, s, query.Query{Names: query.Choice{In: []string{"late"}}}, pods)

@@ -3,7 +3,11 @@
 
 package store
 
-import "context"
+import (
+	"context"
+
+	"github.com/tripod-k8s/tripod/services/search/store/database"
+)
 
 // Room says which changes of a batch the store takes.
 type Room int
@@ -19,8 +23,8 @@ const (
 
 // CountObjects returns how many objects a cluster has here.
 func (s *Store) CountObjects(ctx context.Context, cluster string) (objects int64, err error) {
-	err = s.reading(ctx, func(t *transaction) error {
-		objects, err = value[int64](ctx, t, t.sql("SELECT COALESCE(SUM(s.objects), 0) FROM streams s JOIN clusters c ON c.id = s.cluster_id WHERE c.name = ?", cluster))
+	err = s.db.Reading(ctx, func(t *database.Tx) error {
+		objects, err = database.Value[int64](ctx, t, t.SQL("SELECT COALESCE(SUM(s.objects), 0) FROM streams s JOIN clusters c ON c.id = s.cluster_id WHERE c.name = ?", cluster))
 		return err
 	})
 	return objects, err
@@ -28,13 +32,12 @@ func (s *Store) CountObjects(ctx context.Context, cluster string) (objects int64
 
 // Size returns how many bytes the objects and the documents of a cluster have in the database. It has to look at each of them.
 func (s *Store) Size(ctx context.Context, cluster string) (size int64, err error) {
-	length := map[dialect]string{sqlite: "octet_length(o.object)", postgres: "pg_column_size(o.object)", mysqlFamily: "LENGTH(o.object)"}[s.dialect]
-	err = s.reading(ctx, func(t *transaction) error {
-		size, err = value[int64](ctx, t, t.sql("SELECT COALESCE(SUM("+length+"), 0) FROM objects o JOIN clusters c ON c.id = o.cluster_id WHERE c.name = ?", cluster))
+	err = s.db.Reading(ctx, func(t *database.Tx) error {
+		size, err = database.Value[int64](ctx, t, t.SQL("SELECT COALESCE(SUM("+t.SizeOf("o.object")+"), 0) FROM objects o JOIN clusters c ON c.id = o.cluster_id WHERE c.name = ?", cluster))
 		if err != nil {
 			return err
 		}
-		documents, err := value[int64](ctx, t, t.sql("SELECT COALESCE(SUM(LENGTH(d.document)), 0) FROM openapi s JOIN documents d ON d.digest = s.digest"+
+		documents, err := database.Value[int64](ctx, t, t.SQL("SELECT COALESCE(SUM(LENGTH(d.document)), 0) FROM openapi s JOIN documents d ON d.digest = s.digest"+
 			" JOIN clusters c ON c.id = s.cluster_id WHERE c.name = ?", cluster))
 		size += documents
 		return err

@@ -14,6 +14,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/tripod-k8s/tripod/services/search/query"
+	"github.com/tripod-k8s/tripod/services/search/store/database"
+	"github.com/tripod-k8s/tripod/services/search/store/objectjson"
 )
 
 // Object is an object as a member has it.
@@ -35,7 +37,7 @@ type Object struct {
 // check returns why no database can store an object.
 func (o *Object) check() error {
 	if !utf8.ValidString(o.Namespace+o.Name) || strings.ContainsRune(o.Namespace+o.Name, 0) {
-		return fmt.Errorf("%w: its name is no text", errNoObject)
+		return fmt.Errorf("%w: its name is no text", objectjson.ErrNoObject)
 	}
 	return nil
 }
@@ -84,25 +86,25 @@ func (s *Stream) heard(b Batch) time.Time {
 // object of the batch.
 func (s *Store) Write(ctx context.Context, stream *Stream, b Batch) error {
 	changes, heard := lastChanges(b.Changes), stream.heard(b)
-	return s.within(ctx, func(t *transaction) error {
-		w := &writer{transaction: t, stream: stream, listing: b.Listing}
+	return s.db.Within(ctx, func(t *database.Tx) error {
+		w := &writer{Tx: t, stream: stream, listing: b.Listing}
 		if stream.events {
-			if err := t.hold(ctx, stream, heard); err != nil {
+			if err := hold(ctx, t, stream, heard); err != nil {
 				return err
 			}
-			if err := t.putEvents(ctx, stream, changes); err != nil {
+			if err := putEvents(ctx, t, stream, changes); err != nil {
 				return err
 			}
-			return t.advance(ctx, stream, b.ResourceVersion, 0)
+			return advance(ctx, t, stream, b.ResourceVersion, 0)
 		}
 		// First the counter, and then the stream: all writers lock in this order.
 		var err error
 		if len(changes) > 0 {
-			if w.next, err = t.revisions(ctx, len(changes)); err != nil {
+			if w.next, err = t.Revisions(ctx, len(changes)); err != nil {
 				return err
 			}
 		}
-		if err := t.hold(ctx, stream, heard); err != nil {
+		if err := hold(ctx, t, stream, heard); err != nil {
 			return err
 		}
 		if err := w.write(ctx, changes, b.Room); err != nil {
@@ -110,11 +112,11 @@ func (s *Store) Write(ctx context.Context, stream *Stream, b Batch) error {
 		}
 		stream.LeftOut = w.leftOut
 		if b.Relist {
-			if err := t.all(ctx, t.sql("UPDATE streams SET resource_version = '' WHERE id = ?", stream.id)); err != nil {
+			if err := t.All(ctx, t.SQL("UPDATE streams SET resource_version = '' WHERE id = ?", stream.id)); err != nil {
 				return err
 			}
 		}
-		return t.advance(ctx, stream, b.ResourceVersion, w.added)
+		return advance(ctx, t, stream, b.ResourceVersion, w.added)
 	})
 }
 
@@ -142,38 +144,38 @@ func (s *Store) Sweep(ctx context.Context, stream *Stream, listing int64, resour
 	if stream.listing != listing { // an empty list
 		heard = time.Now()
 	}
-	return s.endList(ctx, stream, listing, func(t *transaction) error {
+	return s.endList(ctx, stream, listing, func(t *database.Tx) error {
 		if !heard.IsZero() {
-			if err := t.hold(ctx, stream, heard); err != nil {
+			if err := hold(ctx, t, stream, heard); err != nil {
 				return err
 			}
 		}
-		if _, err := t.exec(ctx, t.sql("UPDATE streams SET listed = ? WHERE id = ?", true, stream.id)); err != nil {
+		if _, err := t.Exec(ctx, t.SQL("UPDATE streams SET listed = ? WHERE id = ?", true, stream.id)); err != nil {
 			return err
 		}
-		return t.advance(ctx, stream, resourceVersion, 0)
+		return advance(ctx, t, stream, resourceVersion, 0)
 	})
 }
 
 // RemoveUnlisted removes the objects that a list did not have. The list does not count as complete, because some of its objects were left out.
 func (s *Store) RemoveUnlisted(ctx context.Context, stream *Stream, listing int64) error {
-	return s.endList(ctx, stream, listing, func(*transaction) error { return nil })
+	return s.endList(ctx, stream, listing, func(*database.Tx) error { return nil })
 }
 
 // endList removes the objects that a list did not have, some at a time, and then does more. If it fails, it may be called again.
-func (s *Store) endList(ctx context.Context, stream *Stream, listing int64, last func(t *transaction) error) error {
-	then := func(t *transaction, done bool) error {
+func (s *Store) endList(ctx context.Context, stream *Stream, listing int64, last func(t *database.Tx) error) error {
+	then := func(t *database.Tx, done bool) error {
 		if !done {
 			return nil
 		}
-		if err := t.swept(ctx, stream, listing); err != nil {
+		if err := swept(ctx, t, stream, listing); err != nil {
 			return err
 		}
 		return last(t)
 	}
 	const gone = " AND listing <> ?"
 	if stream.namespaces {
-		if err := s.remove(ctx, stream, func(*transaction, bool) error { return nil }, gone, listing); err != nil {
+		if err := s.remove(ctx, stream, func(*database.Tx, bool) error { return nil }, gone, listing); err != nil {
 			return err
 		}
 		if err := s.forgetNamespaces(ctx, stream); err != nil {
@@ -184,26 +186,26 @@ func (s *Store) endList(ctx context.Context, stream *Stream, listing int64, last
 }
 
 // swept notes what the end of a list changes besides objects.
-func (t *transaction) swept(ctx context.Context, stream *Stream, listing int64) error {
+func swept(ctx context.Context, t *database.Tx, stream *Stream, listing int64) error {
 	switch {
 	case stream.namespaces:
-		return t.openRights(ctx, stream)
+		return openRights(ctx, t, stream)
 	case !stream.rights:
 		return nil
 	}
-	err := t.forgetUnreadable(ctx, stream, listing)
+	err := forgetUnreadable(ctx, t, stream, listing)
 	if err == nil {
-		err = t.openRights(ctx, stream)
+		err = openRights(ctx, t, stream)
 	}
 	if err == nil && !stream.Listed { // the rights of a cluster count from its first list on
-		err = t.changeRightsOf(ctx, stream)
+		err = changeRightsOf(ctx, t, stream)
 	}
 	return err
 }
 
 // writer writes one batch.
 type writer struct {
-	*transaction
+	*database.Tx
 	stream  *Stream
 	listing int64
 	// next is the next revision.
@@ -264,36 +266,26 @@ func (w *writer) write(ctx context.Context, changes []Change, room Room) error {
 		}
 		w.next++
 	}
-	return inTurn(
-		func() error { return w.keep(ctx, append(replaced, deleted...)) },
-		func() error { return w.deleteObjects(ctx, deleted) },
-		func() error { return w.deleteReferences(ctx, replaced) },
+	return database.InTurn(
+		func() error { return keep(ctx, w.Tx, append(replaced, deleted...)) },
+		func() error { return deleteObjects(ctx, w.Tx, deleted) },
+		func() error { return deleteReferences(ctx, w.Tx, replaced) },
 		func() error { return w.mark(ctx, unchanged) },
 		func() error { return w.put(ctx, rows) },
-		func() error { return w.record(ctx, w.stream, records) },
+		func() error { return recordChanges(ctx, w.Tx, w.stream, records) },
 		func() error { return w.writeNamespaces(ctx) },
 	)
-}
-
-// inTurn runs functions until one fails.
-func inTurn(steps ...func() error) error {
-	for _, step := range steps {
-		if err := step(); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // known returns what the database has of the objects of changes.
 func (w *writer) known(ctx context.Context, changes []Change) (map[[2]string]stored, error) {
 	known := map[[2]string]stored{}
-	for part := range slices.Chunk(changes, rowsAtOnce) {
+	for part := range slices.Chunk(changes, database.RowsAtOnce) {
 		keys := make([][2]string, 0, len(part))
 		for i := range part {
 			keys = append(keys, part[i].key())
 		}
-		err := w.each(ctx, w.findByKeys(keys), func(scan func(...any) error) error {
+		err := w.Each(ctx, w.FindObjects("o.namespace, o.name, o.id, o.revision, o.uid, o.resource_version", w.stream.kindID, w.stream.clusterID, keys), func(scan func(...any) error) error {
 			var key [2]string
 			var has stored
 			err := scan(&key[0], &key[1], &has.id, &has.revision, &has.uid, &has.resourceVersion)
@@ -307,59 +299,37 @@ func (w *writer) known(ctx context.Context, changes []Change) (map[[2]string]sto
 	return known, nil
 }
 
-// findByKeys selects objects of the stream by their namespaces and names. For PostgreSQL, the text is the same for any number of keys, and each of them is
-// looked for in the index, whatever the database believes of the size of the table.
-func (w *writer) findByKeys(keys [][2]string) *statement {
-	columns := "o.namespace, o.name, o.id, o.revision, o.uid, o.resource_version FROM "
-	if w.dialect != postgres {
-		return pairs(w.sql("SELECT "+columns+"objects o WHERE o.kind_id = ? AND o.cluster_id = ? AND (o.namespace, o.name) IN ", w.stream.kindID, w.stream.clusterID), keys)
-	}
-	namespaces, names := make([]string, len(keys)), make([]string, len(keys))
-	for i, key := range keys {
-		namespaces[i], names[i] = key[0], key[1]
-	}
-	return w.sql("SELECT "+columns+"unnest(CAST(? AS text[]), CAST(? AS text[])) k(namespace, name), LATERAL"+
-		" (SELECT * FROM objects WHERE kind_id = ? AND cluster_id = ? AND namespace = k.namespace AND name = k.name LIMIT 1) o",
-		namespaces, names, w.stream.kindID, w.stream.clusterID)
-}
-
 // mark notes that a list has objects that did not change.
 func (w *writer) mark(ctx context.Context, ids []int64) error {
 	if w.listing == 0 {
 		return nil
 	}
-	return w.forIDs(ctx, ids, func(ids []int64) *statement {
-		return anyOf(w.sql("UPDATE objects SET listing = ? WHERE id", w.listing), ids)
+	return w.ForIDs(ctx, ids, func(ids []int64) *database.Statement {
+		return database.AnyOf(w.SQL("UPDATE objects SET listing = ? WHERE id", w.listing), ids)
 	})
 }
 
-func (t *transaction) deleteObjects(ctx context.Context, ids []int64) error {
-	if err := t.deleteReferences(ctx, ids); err != nil {
+func deleteObjects(ctx context.Context, t *database.Tx, ids []int64) error {
+	if err := deleteReferences(ctx, t, ids); err != nil {
 		return err
 	}
-	return t.forIDs(ctx, ids, func(ids []int64) *statement { return anyOf(t.sql("DELETE FROM objects WHERE id"), ids) })
+	return t.ForIDs(ctx, ids, func(ids []int64) *database.Statement {
+		return database.AnyOf(t.SQL("DELETE FROM objects WHERE id"), ids)
+	})
 }
 
 // deleteReferences deletes the owners and labels of objects.
-func (t *transaction) deleteReferences(ctx context.Context, ids []int64) error {
-	err := t.forIDs(ctx, ids, func(ids []int64) *statement { return anyOf(t.sql("DELETE FROM owners WHERE object_id"), ids) })
-	if err != nil || t.dialect == postgres {
+func deleteReferences(ctx context.Context, t *database.Tx, ids []int64) error {
+	err := t.ForIDs(ctx, ids, func(ids []int64) *database.Statement {
+		return database.AnyOf(t.SQL("DELETE FROM owners WHERE object_id"), ids)
+	})
+	if err != nil || t.LabelsAreColumn() {
 		return err
 	}
-	return t.forIDs(ctx, ids, func(ids []int64) *statement { return anyOf(t.sql("DELETE FROM labels WHERE object_id"), ids) })
+	return t.ForIDs(ctx, ids, func(ids []int64) *database.Statement {
+		return database.AnyOf(t.SQL("DELETE FROM labels WHERE object_id"), ids)
+	})
 }
-
-func (t *transaction) forIDs(ctx context.Context, ids []int64, make func([]int64) *statement) error {
-	for part := range slices.Chunk(ids, rowsAtOnce) {
-		if _, err := t.exec(ctx, make(part)); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// rowsAtOnce bounds the rows of a statement. SQLite takes 32,766 values.
-const rowsAtOnce = 1000
 
 // row is an object to write.
 type row struct {
@@ -372,8 +342,8 @@ func (w *writer) put(ctx context.Context, rows []row) error {
 	var objects, originals, owners, labels [][]any
 	for _, r := range rows {
 		o := r.object
-		text := WithRevision(o.JSON, r.revision)
-		form, differs, err := formOf(text)
+		text := objectjson.WithRevision(o.JSON, r.revision)
+		form, differs, err := objectjson.Normalize(text)
 		if err == nil {
 			err = o.check()
 		}
@@ -383,13 +353,13 @@ func (w *writer) put(ctx context.Context, rows []row) error {
 		if differs {
 			originals = append(originals, []any{r.revision, text})
 		}
-		values := []any{r.id, w.stream.kindID, w.stream.clusterID, o.Namespace, o.Name, o.UID, o.ResourceVersion, o.CreatedAt, r.revision, w.listing, document(form)}
-		if w.dialect == postgres {
+		values := []any{r.id, w.stream.kindID, w.stream.clusterID, o.Namespace, o.Name, o.UID, o.ResourceVersion, o.CreatedAt, r.revision, w.listing, database.Document(form)}
+		if w.LabelsAreColumn() {
 			asJSON, err := json.Marshal(speakableLabels(o.Labels))
 			if err != nil {
 				return err
 			}
-			values = append(values, document(asJSON))
+			values = append(values, database.Document(asJSON))
 		} else {
 			for _, label := range slices.Sorted(maps.Keys(o.Labels)) {
 				labels = append(labels, []any{label, o.Labels[label], w.stream.kindID, r.id})
@@ -401,19 +371,19 @@ func (w *writer) put(ctx context.Context, rows []row) error {
 		}
 	}
 	columns := []string{"id", "kind_id", "cluster_id", "namespace", "name", "uid", "resource_version", "created_at", "revision", "listing", "object"}
-	if w.dialect == postgres {
+	if w.LabelsAreColumn() {
 		columns = append(columns, "labels")
 	}
-	if err := w.insert(ctx, "objects", columns, objects, w.replace(columns[5:])); err != nil {
+	if err := w.Insert(ctx, "objects", columns, objects, replace(w.Tx, columns[5:])); err != nil {
 		return err
 	}
-	if err := w.insert(ctx, "owners", []string{"owner_uid", "cluster_id", "object_id"}, owners, ""); err != nil {
+	if err := w.Insert(ctx, "owners", []string{"owner_uid", "cluster_id", "object_id"}, owners, ""); err != nil {
 		return err
 	}
-	if err := w.insert(ctx, "originals", []string{"revision", "object"}, originals, ""); err != nil {
+	if err := w.Insert(ctx, "originals", []string{"revision", "object"}, originals, ""); err != nil {
 		return err
 	}
-	return w.insert(ctx, "labels", []string{"label", "value", "kind_id", "object_id"}, labels, "")
+	return w.Insert(ctx, "labels", []string{"label", "value", "kind_id", "object_id"}, labels, "")
 }
 
 // speakableLabels returns labels that PostgreSQL takes as JSON.
@@ -426,25 +396,10 @@ func speakableLabels(labels map[string]string) map[string]string {
 }
 
 // replace returns the end of an INSERT that sets columns of a row that exists.
-func (d dialect) replace(columns []string) string {
-	var sets []string
+func replace(t *database.Tx, columns []string) string {
+	sets := make([]string, 0, len(columns))
 	for _, column := range columns {
-		if d == mysqlFamily {
-			sets = append(sets, column+" = VALUES("+column+")")
-		} else {
-			sets = append(sets, column+" = excluded."+column)
-		}
+		sets = append(sets, column+" = "+t.Inserted(column))
 	}
-	return d.onConflict("id") + strings.Join(sets, ", ")
-}
-
-func (t *transaction) insert(ctx context.Context, table string, columns []string, rows [][]any, end string) error {
-	for part := range slices.Chunk(rows, rowsAtOnce) {
-		s := t.sql("INSERT INTO " + table + " (" + strings.Join(columns, ", ") + ") ")
-		rowsOf(s, part)
-		if _, err := t.exec(ctx, s.add(end)); err != nil {
-			return err
-		}
-	}
-	return nil
+	return t.OnConflict("id") + strings.Join(sets, ", ")
 }

@@ -44,7 +44,7 @@ func BenchmarkWrites(b *testing.B) {
 		changes := func(b *testing.B, prepare ...string) {
 			s := opened(b, location(b))
 			for _, text := range prepare {
-				_, err := s.write.Exec(text)
+				_, err := s.db.Writer().Exec(text)
 				require.NoError(b, err)
 			}
 			stream := openStream(b, s, "one", pods)

@@ -18,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/tripod-k8s/tripod/services/search/query"
+	tables "github.com/tripod-k8s/tripod/services/search/store/schema"
 )
 
 func nameIn(t testing.TB, object []byte) string {
@@ -113,7 +114,7 @@ func TestClustersThatAreSilentAreNamed(t *testing.T) {
 				require.NoError(t, s.Sweep(ctx, stream, 1, "1"))
 			}
 		}
-		_, err := s.write.Exec("UPDATE streams SET heard_at = 5000 WHERE cluster_id = (SELECT id FROM clusters WHERE name = 'silent')")
+		_, err := s.db.Writer().Exec("UPDATE streams SET heard_at = 5000 WHERE cluster_id = (SELECT id FROM clusters WHERE name = 'silent')")
 		require.NoError(t, err)
 		states, err := s.States(ctx)
 		require.NoError(t, err)
@@ -188,14 +189,14 @@ func TestAnObjectThatTheDatabaseRefusesIsToldFromADatabaseThatIsAway(t *testing.
 	databases.Each(t, func(t *testing.T, url string) {
 		s := opened(t, url)
 		stream := openStream(t, s, "one", pods)
-		switch s.dialect {
-		case postgres:
+		switch s.db.Name() {
+		case "postgres":
 			var name strings.Builder // it does not fit into an index, even compressed
 			for i := range 2000 {
 				fmt.Fprint(&name, i*i*7919%99991)
 			}
 			assert.True(t, IsRefused(s.Write(t.Context(), stream, Batch{Changes: []Change{{Object: object(name.String(), "x", "1")}}})))
-		case mysqlFamily:
+		case "mysql":
 			assert.True(t, IsRefused(s.Write(t.Context(), stream, Batch{Changes: []Change{{Object: bad}}})))
 		}
 		require.NoError(t, s.Write(t.Context(), stream, Batch{Changes: []Change{{Object: object("a", "good", "1")}}}))
@@ -224,9 +225,9 @@ func TestMigration(t *testing.T) {
 		found, _ := names(t, first, query.Query{}, pods)
 		assert.Equal(t, []string{"one/a/x"}, found)
 
-		migrations, err := first.dialect.migrations()
+		migrations, err := tables.Migrations(first.db)
 		require.NoError(t, err)
-		_, err = first.write.Exec("INSERT INTO schema_version (version) VALUES (99)")
+		_, err = first.db.Writer().Exec("INSERT INTO schema_version (version) VALUES (99)")
 		require.NoError(t, err)
 		assert.EqualError(t, first.Migrate(t.Context()), fmt.Sprintf("the database has schema 99, and this program knows schemas up to %d: ", len(migrations))+
 			"use the version of tripod-search that wrote it, or a newer one")

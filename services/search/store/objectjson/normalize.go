@@ -1,7 +1,7 @@
 // Copyright The Tripod Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package store
+package objectjson
 
 import (
 	"bytes"
@@ -25,24 +25,11 @@ import (
 //
 // An older version of search leaves no row in originals, and finds none for a state that it has written itself.
 
-// original selects the text that is served of a row of a table, or NULL if that is the object itself.
-func original(revision string) string {
-	return "(SELECT r.object FROM originals r WHERE r.revision = " + revision + ")"
-}
+// ErrNoObject says that a text is no JSON object. The store refuses it.
+var ErrNoObject = errors.New("not a JSON object")
 
-// served returns what is served of a row.
-func served(object, original []byte) []byte {
-	if original != nil {
-		return original
-	}
-	return object
-}
-
-// errNoObject says that an object is no JSON that anybody could read. It is refused.
-var errNoObject = errors.New("not a JSON object")
-
-// formOf returns the form of an object for the database, and reports whether that is another text. The text is served as it is.
-func formOf(text []byte) (form []byte, differs bool, err error) {
+// Normalize returns the form of an object for the database, and reports whether that is another text. The text is served as it is.
+func Normalize(text []byte) (form []byte, differs bool, err error) {
 	if isPlain(text) {
 		return text, false, nil
 	}
@@ -50,16 +37,16 @@ func formOf(text []byte) (form []byte, differs bool, err error) {
 	decoder.UseNumber()
 	var object map[string]any
 	if err := decoder.Decode(&object); err != nil {
-		return nil, false, fmt.Errorf("%w: %w", errNoObject, err)
+		return nil, false, fmt.Errorf("%w: %w", ErrNoObject, err)
 	}
 	if _, err := decoder.Token(); !errors.Is(err, io.EOF) || object == nil {
-		return nil, false, errNoObject
+		return nil, false, ErrNoObject
 	}
 	var written bytes.Buffer
 	encoder := json.NewEncoder(&written)
 	encoder.SetEscapeHTML(false)
 	if err := encoder.Encode(indexed(object, 0)); err != nil {
-		return nil, false, fmt.Errorf("%w: %w", errNoObject, err)
+		return nil, false, fmt.Errorf("%w: %w", ErrNoObject, err)
 	}
 	return bytes.TrimSuffix(written.Bytes(), []byte("\n")), true, nil
 }
@@ -68,7 +55,7 @@ func formOf(text []byte) (form []byte, differs bool, err error) {
 func indexed(value any, steps int) any {
 	switch v := value.(type) {
 	case json.Number:
-		if isInteger(string(v)) {
+		if IsInteger(string(v)) {
 			return v
 		}
 		return string(v)
@@ -88,7 +75,7 @@ func indexed(value any, steps int) any {
 		fields := make(map[string]any, len(v))
 		for name := range v {
 			if !strings.ContainsRune(name, 0) { // which no path has
-				fields[indexedName(name)] = indexed(v[name], steps+1)
+				fields[FieldName(name)] = indexed(v[name], steps+1)
 			}
 		}
 		return fields
@@ -96,19 +83,22 @@ func indexed(value any, steps int) any {
 	return value
 }
 
-// indexedName returns the name that a field has in the form. MariaDB finds none that begins with a minus.
-func indexedName(name string) string {
+// FieldName returns the name that a field has in the form. MariaDB finds none that begins with a minus.
+func FieldName(name string) string {
 	if strings.HasPrefix(strings.TrimLeft(name, "~"), "-") {
 		return "~" + name
 	}
 	return name
 }
 
+// IsScalar reports whether a text is also that of a number or a truth value in the form.
+func IsScalar(text string) bool { return text == "true" || text == "false" || IsInteger(text) }
+
 // plainDigits is how many digits each database compares exactly.
 const plainDigits = 15
 
-// isInteger reports whether the text of a number is the one that each database writes for it.
-func isInteger(text string) bool {
+// IsInteger reports whether the text of a number is the one that each database writes for it.
+func IsInteger(text string) bool {
 	digits := strings.TrimPrefix(text, "-")
 	if digits == "0" {
 		return text == "0"
@@ -140,7 +130,7 @@ func isPlain(text []byte) bool {
 			depth--
 		case c == '-' || '0' <= c && c <= '9':
 			end := valueEnd(text, i)
-			if !isInteger(string(text[i:end])) {
+			if !IsInteger(string(text[i:end])) {
 				return false
 			}
 			i = end - 1
@@ -149,7 +139,7 @@ func isPlain(text []byte) bool {
 	return true
 }
 
-// isPlainName reports whether the name of a field has one text only, because MariaDB compares that, and is indexedName as it is.
+// isPlainName reports whether the name of a field has one text only, because MariaDB compares that, and is FieldName as it is.
 func isPlainName(name []byte) bool {
 	return bytes.IndexByte(name, '\\') < 0 && (len(name) == 0 || name[0] != '-' && name[0] != '~')
 }

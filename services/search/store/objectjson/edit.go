@@ -1,7 +1,7 @@
 // Copyright The Tripod Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package store
+package objectjson
 
 import (
 	"bytes"
@@ -33,8 +33,8 @@ func WithRevision(object []byte, revision int64) []byte {
 	return splice(object, begin+1, begin+1, field)
 }
 
-// withChangedAt returns an object with v1beta1.ChangedAtAnnotation. The text must be valid JSON.
-func withChangedAt(object []byte, at time.Time) []byte {
+// WithChangedAt returns an object with v1beta1.ChangedAtAnnotation. The text must be valid JSON.
+func WithChangedAt(object []byte, at time.Time) []byte {
 	return WithAnnotation(object, v1beta1.ChangedAtAnnotation, []byte(`"`+at.UTC().Format("2006-01-02T15:04:05.000Z07:00")+`"`))
 }
 
