@@ -22,7 +22,8 @@ import (
 // versionPath is where clients ask for the version. They choose by it what they use of the API.
 const versionPath = "/version"
 
-// version answers with the version of a cluster. Of all clusters, or of one that has not answered yet, it is that of the Kubernetes in search.
+// version answers with the version of a cluster. Of all clusters, or of one that has not answered yet, it is that of the Kubernetes in
+// search.
 func (h *Handler) version(w http.ResponseWriter, req *http.Request, n *Nested) error {
 	if err := onlyGet(req); err != nil {
 		return err
@@ -64,8 +65,9 @@ func onlyGet(req *http.Request) error {
 
 // atClusters says of subresources, by their path in the core group, what a copy of their object has instead of them.
 var atClusters = map[string]string{
-	"pods/log": "not their logs", "pods/exec": "nothing runs in them", "pods/attach": "nothing runs in them", "pods/portforward": "no way to them",
-	"pods/proxy": "no way to them", "services/proxy": "no way to them", "nodes/proxy": "no way to them",
+	"pods/log": "not their logs", "pods/exec": "nothing runs in them", "pods/attach": "nothing runs in them",
+	"pods/portforward": "no way to them",
+	"pods/proxy":       "no way to them", "services/proxy": "no way to them", "nodes/proxy": "no way to them",
 }
 
 // noSubresource is the error of a request for something that is not in an object itself.

@@ -28,12 +28,12 @@ const (
 
 // NewAuthorizer returns what decides about requests for objects of clusters.
 //
-// First that is the policy of the hub about the resource "resources" of the group clusterpedia.io. The verb is that of the nested request, and the name is
-// the cluster. A rule may be about all of a cluster, or about one resource of it, as the subresource: resources/deployments.apps. A request for all
-// clusters has no name.
+// First that is the policy of the hub about the resource "resources" of the group clusterpedia.io. The verb is that of the nested request,
+// and the name is the cluster. A rule may be about all of a cluster, or about one resource of it, as the subresource:
+// resources/deployments.apps. A request for all clusters has no name.
 //
-// If the hub has no opinion, the rights of the reader in the clusters decide, and with them the request sees a part of the objects. A request that names
-// clusters in its parameters is allowed if the reader may see something in each of them.
+// If the hub has no opinion, the rights of the reader in the clusters decide, and with them the request sees a part of the objects. A
+// request that names clusters in its parameters is allowed if the reader may see something in each of them.
 func NewAuthorizer(next authorizer.Authorizer, of *rights.Rights) authorizer.Authorizer {
 	return &hubAuthorizer{next, of}
 }
@@ -122,7 +122,8 @@ func named(cluster string) []string {
 const byMembers = "allowed by the RBAC of the cluster"
 
 // named decides about a request that names clusters in its parameters.
-func (h *hubAuthorizer) named(ctx context.Context, a authorizer.Attributes, visible *rights.Visible, clusters []string) (authorizer.Decision, string, error) {
+func (h *hubAuthorizer) named(ctx context.Context, a authorizer.Attributes, visible *rights.Visible,
+	clusters []string) (authorizer.Decision, string, error) {
 	for _, cluster := range clusters {
 		decision, only, reason, err := h.granted(ctx, a, cluster)
 		if decision == authorizer.DecisionAllow && err == nil {
@@ -146,7 +147,8 @@ func reaches(visible *rights.Visible, a authorizer.Attributes, cluster string) b
 }
 
 // collection decides about a request for the objects of a collection. A grant for a collection is one for all that is in it.
-func (h *hubAuthorizer) collection(ctx context.Context, a authorizer.Attributes, decision authorizer.Decision, reason string) (authorizer.Decision, string, error) {
+func (h *hubAuthorizer) collection(ctx context.Context, a authorizer.Attributes, decision authorizer.Decision,
+	reason string) (authorizer.Decision, string, error) {
 	if decision == authorizer.DecisionAllow {
 		note(ctx, rights.Everything(a.GetUser()))
 	}
@@ -161,9 +163,10 @@ func (h *hubAuthorizer) collection(ctx context.Context, a authorizer.Attributes,
 	return authorizer.DecisionAllow, byMembers, nil
 }
 
-// discovery notes in which clusters the reader of a discovery document may see something. If that cannot be told, the document is for everybody who may
-// read such documents at all.
-func (h *hubAuthorizer) discovery(ctx context.Context, a authorizer.Attributes, cluster, reason string) (authorizer.Decision, string, error) {
+// discovery notes in which clusters the reader of a discovery document may see something. If that cannot be told, the document is for
+// everybody who may read such documents at all.
+func (h *hubAuthorizer) discovery(ctx context.Context, a authorizer.Attributes, cluster, reason string) (authorizer.Decision, string,
+	error) {
 	visible, err := h.rights.Visible(ctx, a.GetUser(), "list", named(cluster)...)
 	if err != nil {
 		return authorizer.DecisionNoOpinion, "", err
@@ -189,9 +192,10 @@ func isCollection(a authorizer.Attributes) bool {
 		a.GetResource() == "collectionresources" && a.GetSubresource() == "" && a.GetName() != ""
 }
 
-// granted returns what the policy of the hub says about one cluster, or about all if the name is empty. An allowed request is for all resources, or only
-// for the one that is returned.
-func (h *hubAuthorizer) granted(ctx context.Context, a authorizer.Attributes, cluster string) (d authorizer.Decision, only *schema.GroupResource, reason string, err error) {
+// granted returns what the policy of the hub says about one cluster, or about all if the name is empty. An allowed request is for all
+// resources, or only for the one that is returned.
+func (h *hubAuthorizer) granted(ctx context.Context, a authorizer.Attributes, cluster string) (d authorizer.Decision,
+	only *schema.GroupResource, reason string, err error) {
 	asked := questionOf(a.GetUser(), a.GetVerb(), cluster, a.GetPath())
 	if d, reason, err = h.next.Authorize(ctx, asked); d != authorizer.DecisionNoOpinion || err != nil {
 		return d, nil, reason, err
@@ -203,7 +207,8 @@ func (h *hubAuthorizer) granted(ctx context.Context, a authorizer.Attributes, cl
 		if cluster != "" {
 			where = "cluster " + cluster
 		}
-		reason = fmt.Sprintf("%s: needs a role with verb %s for resources or resources/%s of the group %s, or the right in the cluster itself if its PediaCluster has memberRBAC",
+		reason = fmt.Sprintf("%s: needs a role with verb %s for resources or resources/%s of the group %s, or the right in the cluster itself "+
+			"if its PediaCluster has memberRBAC",
 			where, asked.Verb, asked.Subresource, asked.APIGroup)
 	}
 	return d, &resource, reason, err

@@ -36,9 +36,9 @@ var refusedAnswers = metrics.NewCounterVec(&metrics.CounterOpts{
 // smallShare is the part of a budget that any user may have.
 const smallShare = 64
 
-// budget is memory that all answers share while they are put together and written. A user may have a 64th of it if it is free. A user with more counts as
-// greedy: beside n others of these, it may have 1/(n+2) of what these leave. So one gets half of all, two leave a third to others, and up to seven leave
-// 1/(n+1). The ServiceAccounts of a namespace count as one user: somebody who may create one may create many.
+// budget is memory that all answers share while they are put together and written. A user may have a 64th of it if it is free. A user with
+// more counts as greedy: beside n others of these, it may have 1/(n+2) of what these leave. So one gets half of all, two leave a third to
+// others, and up to seven leave 1/(n+1). The ServiceAccounts of a namespace count as one user: somebody who may create one may create many.
 type budget struct {
 	max, page, largest int64
 	patience           time.Duration
@@ -53,7 +53,8 @@ type budget struct {
 func newBudget(bytes int64) *budget {
 	legacyregistry.Register(refusedAnswers) //nolint:errcheck // it is registered
 	return &budget{
-		max: bytes, page: pageBytes, largest: min(maxAnswer, bytes/2), patience: budgetTimeout, users: map[string]int64{}, freed: make(chan struct{}),
+		max: bytes, page: pageBytes, largest: min(maxAnswer, bytes/2), patience: budgetTimeout, users: map[string]int64{},
+		freed: make(chan struct{}),
 	}
 }
 
@@ -62,7 +63,8 @@ type held struct {
 	*budget
 	ctx  context.Context
 	user string
-	// bytes are held: those that were charged, or more if some are reserved for a search that runs again. wanted is what it has asked for in vain.
+	// bytes are held: those that were charged, or more if some are reserved for a search that runs again. wanted is what it has asked for in
+	// vain.
 	bytes, charged, reserved, wanted int64
 }
 
@@ -97,8 +99,8 @@ var errMemory = errors.New("other answers take the memory for answers")
 // mostRuns is how often a search may run, if others leave it only a little more memory each time.
 const mostRuns = 8
 
-// search runs a search of the store. If others have the memory that it needs, the search ends, gives its connection back, and runs again once there is as much
-// memory as it has asked for: nobody waits for memory with a connection of the database, which all others need.
+// search runs a search of the store. If others have the memory that it needs, the search ends, gives its connection back, and runs again
+// once there is as much memory as it has asked for: nobody waits for memory with a connection of the database, which all others need.
 func (h *held) search(run func() error) error {
 	before := h.charged
 	late := time.NewTimer(h.patience)
@@ -171,7 +173,8 @@ func (h *held) take(bytes int64) (freed <-chan struct{}, err error) {
 		refusedAnswers.WithLabelValues("size").Inc()
 		return nil, &apierrors.StatusError{ErrStatus: metav1.Status{
 			Status: metav1.StatusFailure, Code: http.StatusRequestEntityTooLarge, Reason: metav1.StatusReasonRequestEntityTooLarge,
-			Message: fmt.Sprintf("the answer has more than %d MiB of objects: ask for pages with limit=500 and withContinue=true, or name clusters or namespaces",
+			Message: fmt.Sprintf("the answer has more than %d MiB of objects: ask for pages with limit=500 and withContinue=true, or name "+
+				"clusters or namespaces",
 				h.largest>>20),
 		}}
 	case more > h.free():
@@ -183,7 +186,8 @@ func (h *held) take(bytes int64) (freed <-chan struct{}, err error) {
 	return nil, nil
 }
 
-// takeWanted takes the memory that a search has asked for, as take does. If there is more, it takes as much again, so that the search has enough soon.
+// takeWanted takes the memory that a search has asked for, as take does. If there is more, it takes as much again, so that the search has
+// enough soon.
 func (h *held) takeWanted() (freed <-chan struct{}, err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -241,7 +245,8 @@ func (h *held) release() { h.reset(0) }
 // writeTimeout is how long an answer may take to be written. A client that reads slower keeps memory from others.
 const writeTimeout = time.Minute
 
-// inTime calls write, and lets what it writes fail after a timeout. If it fails, the connection keeps the deadline: the server could not end the answer.
+// inTime calls write, and lets what it writes fail after a timeout. If it fails, the connection keeps the deadline: the server could not
+// end the answer.
 func inTime(w http.ResponseWriter, timeout time.Duration, write func() error) error {
 	controller := http.NewResponseController(w)
 	bounded := controller.SetWriteDeadline(time.Now().Add(timeout)) == nil // not by the recorders of tests

@@ -78,7 +78,8 @@ func (Collections) List(context.Context, *metainternal.ListOptions) (runtime.Obj
 	for _, name := range []string{anyCollection, "workloads", "kuberesources"} {
 		collection := v1beta1.CollectionResource{ObjectMeta: metav1.ObjectMeta{Name: name}, ResourceTypes: []v1beta1.CollectionResourceType{}}
 		for _, r := range collections[name] {
-			collection.ResourceTypes = append(collection.ResourceTypes, v1beta1.CollectionResourceType{Group: r.Group, Version: r.Version, Resource: r.Resource})
+			collection.ResourceTypes = append(collection.ResourceTypes, v1beta1.CollectionResourceType{Group: r.Group, Version: r.Version,
+				Resource: r.Resource})
 		}
 		list.Items = append(list.Items, collection)
 	}
@@ -179,8 +180,8 @@ func resourceTypes(objects []store.Found) []v1beta1.CollectionResourceType {
 	return all
 }
 
-// patternsOf returns the resources that the parameters groups and resources name, as Clusterpedia reads them: GROUP or GROUP/VERSION, and GROUP/RESOURCE
-// or GROUP/VERSION/RESOURCE. The core group is empty, and the group * stands for everything.
+// patternsOf returns the resources that the parameters groups and resources name, as Clusterpedia reads them: GROUP or GROUP/VERSION, and
+// GROUP/RESOURCE or GROUP/VERSION/RESOURCE. The core group is empty, and the group * stands for everything.
 func patternsOf(values url.Values) (patterns []schema.GroupVersionResource, err error) {
 	if !values.Has("groups") && !values.Has("resources") {
 		return nil, fmt.Errorf("the collection %s needs the parameter groups or resources", anyCollection)
@@ -225,7 +226,8 @@ func (Collections) ConvertToTable(_ context.Context, object, _ runtime.Object) (
 }
 
 func tableOfCollections(list *v1beta1.CollectionResourceList) *metav1.Table {
-	table := &metav1.Table{ColumnDefinitions: []metav1.TableColumnDefinition{{Name: "Name", Type: "string", Format: "name"}, {Name: "Resources", Type: "string"}}}
+	table := &metav1.Table{ColumnDefinitions: []metav1.TableColumnDefinition{{Name: "Name", Type: "string", Format: "name"},
+		{Name: "Resources", Type: "string"}}}
 	for i := range list.Items {
 		resources := "*"
 		if types := list.Items[i].ResourceTypes; len(types) > 0 {
@@ -239,7 +241,8 @@ func tableOfCollections(list *v1beta1.CollectionResourceList) *metav1.Table {
 			}
 			resources = strings.Join(names, ",")
 		}
-		table.Rows = append(table.Rows, metav1.TableRow{Cells: []any{list.Items[i].Name, resources}, Object: runtime.RawExtension{Object: &list.Items[i]}})
+		table.Rows = append(table.Rows, metav1.TableRow{Cells: []any{list.Items[i].Name, resources},
+			Object: runtime.RawExtension{Object: &list.Items[i]}})
 	}
 	return table
 }

@@ -11,8 +11,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
-// watchesOfUser and watchesOfAll are how many watches a user and all users may have at this replica. Each takes some 100 kB. Priority and fairness does
-// not count watches that have begun.
+// watchesOfUser and watchesOfAll are how many watches a user and all users may have at this replica. Each takes some 100 kB. Priority and
+// fairness does not count watches that have begun.
 const watchesOfUser, watchesOfAll = 1000, 3000
 
 // crowd counts the watches. Users share them as they share the memory for answers.
@@ -32,7 +32,8 @@ func (c *crowd) enter(ctx context.Context) (leave func(), err error) {
 		return nil, apierrors.NewTooManyRequests(
 			fmt.Sprintf("this user has %d watches: end some, or watch all clusters or namespaces at once", watchesOfUser), 10)
 	case c.all >= watchesOfAll || c.users[owner] >= shareOf(watchesOfAll, c.users, owner):
-		return nil, apierrors.NewTooManyRequests(fmt.Sprintf("this replica of search has %d of %d watches: try again, or run more replicas", c.all, watchesOfAll), 10)
+		return nil, apierrors.NewTooManyRequests(fmt.Sprintf("this replica of search has %d of %d watches: try again, or run more replicas",
+			c.all, watchesOfAll), 10)
 	}
 	if c.users == nil {
 		c.users = map[string]int64{}

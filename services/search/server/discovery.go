@@ -47,7 +47,8 @@ func (h *Handler) discover(w http.ResponseWriter, req *http.Request, n *Nested) 
 	case len(parts) == 1 && legacy:
 		return h.writeJSON(w, req, jsonType, metav1.APIVersions{TypeMeta: metav1.TypeMeta{Kind: "APIVersions"}, Versions: []string{"v1"}})
 	case len(parts) == 1:
-		return h.writeJSON(w, req, jsonType, metav1.APIGroupList{TypeMeta: metav1.TypeMeta{Kind: "APIGroupList", APIVersion: "v1"}, Groups: groups(kinds)})
+		return h.writeJSON(w, req, jsonType, metav1.APIGroupList{TypeMeta: metav1.TypeMeta{Kind: "APIGroupList", APIVersion: "v1"},
+			Groups: groups(kinds)})
 	case len(parts) == 2 && !legacy:
 		all := groups(kinds)
 		if i := slices.IndexFunc(all, func(g metav1.APIGroup) bool { return g.Name == parts[1] }); i >= 0 {
@@ -59,11 +60,13 @@ func (h *Handler) discover(w http.ResponseWriter, req *http.Request, n *Nested) 
 	if !legacy {
 		gv.Group = parts[1]
 	}
-	list := metav1.APIResourceList{TypeMeta: metav1.TypeMeta{Kind: "APIResourceList", APIVersion: "v1"}, GroupVersion: gv.String(), APIResources: []metav1.APIResource{}}
+	list := metav1.APIResourceList{TypeMeta: metav1.TypeMeta{Kind: "APIResourceList", APIVersion: "v1"}, GroupVersion: gv.String(),
+		APIResources: []metav1.APIResource{}}
 	for _, k := range kinds {
 		if k.GroupVersion() == gv {
 			list.APIResources = append(list.APIResources, metav1.APIResource{
-				Name: k.Resource, SingularName: k.Singular, Namespaced: k.Namespaced, Kind: k.Name, Verbs: verbs, ShortNames: k.ShortNames, Categories: k.Categories,
+				Name: k.Resource, SingularName: k.Singular, Namespaced: k.Namespaced, Kind: k.Name, Verbs: verbs, ShortNames: k.ShortNames,
+				Categories: k.Categories,
 			})
 		}
 	}
@@ -107,7 +110,8 @@ func writeAll(w http.ResponseWriter, document io.Reader) error {
 
 func wantsAggregated(req *http.Request) bool {
 	return slices.ContainsFunc(goautoneg.ParseAccept(req.Header.Get("Accept")), func(a goautoneg.Accept) bool {
-		return a.SubType == "json" && a.Params["as"] == "APIGroupDiscoveryList" && a.Params["g"] == apidiscoveryv2.GroupName && a.Params["v"] == "v2"
+		return a.SubType == "json" && a.Params["as"] == "APIGroupDiscoveryList" && a.Params["g"] == apidiscoveryv2.GroupName &&
+			a.Params["v"] == "v2"
 	})
 }
 
@@ -154,7 +158,8 @@ func aggregated(kinds []store.Kind) apidiscoveryv2.APIGroupDiscoveryList {
 		group := apidiscoveryv2.APIGroupDiscovery{ObjectMeta: metav1.ObjectMeta{Name: name}}
 		for _, v := range versions[name] {
 			group.Versions = append(group.Versions, apidiscoveryv2.APIVersionDiscovery{
-				Version: v, Freshness: apidiscoveryv2.DiscoveryFreshnessCurrent, Resources: resourcesOf(kinds, schema.GroupVersion{Group: name, Version: v}),
+				Version: v, Freshness: apidiscoveryv2.DiscoveryFreshnessCurrent, Resources: resourcesOf(kinds, schema.GroupVersion{Group: name,
+					Version: v}),
 			})
 		}
 		list.Items = append(list.Items, group)

@@ -104,7 +104,8 @@ func element(text []byte) []byte {
 	return append(append([]byte("- "), lines...), '\n')
 }
 
-// An object with more than mostValues would take 100 MB and more on its way to YAML, and mostIndent bounds the blanks that YAML may add to an object.
+// An object with more than mostValues would take 100 MB and more on its way to YAML, and mostIndent bounds the blanks that YAML may add to
+// an object.
 const mostValues, mostIndent = 50_000, 4 << 20
 
 // asYAML returns an object as YAML. One of very many parts stays JSON, which is YAML, too.
@@ -142,7 +143,8 @@ func valuesOf(object []byte) int {
 	return bytes.Count(object, []byte(",")) + bytes.Count(object, []byte("{")) + bytes.Count(object, []byte("["))
 }
 
-// largeObject is how many values, and largeText how many bytes an object has that is decoded alone. The largest that a member may send takes 60 MB then.
+// largeObject is how many values, and largeText how many bytes an object has that is decoded alone. The largest that a member may send
+// takes 60 MB then.
 const largeObject, largeText = 10_000, 256 << 10
 
 // largeObjects has room for the one that is being decoded. Of each user, one waits for that, so many of a user do not keep others waiting.

@@ -22,8 +22,8 @@ import (
 // eventsAnnotation has the events of an object, as JSON. Clusterpedia has given it this name.
 const eventsAnnotation = "shadow.clusterpedia.io/events"
 
-// injectEvents adds the events that search has of each object to its annotations, the latest first. If the reader sees an object by the RBAC of its
-// cluster, that must show the events, too.
+// injectEvents adds the events that search has of each object to its annotations, the latest first. If the reader sees an object by the
+// RBAC of its cluster, that must show the events, too.
 func (h *Handler) injectEvents(ctx context.Context, objects []store.Found, memory *held) error {
 	v, err := visible(ctx)
 	if err != nil {

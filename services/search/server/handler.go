@@ -54,8 +54,9 @@ func NewHandler(s *store.Store, of *rights.Rights, next http.Handler) *Handler {
 
 func newHandler(s *store.Store, of *rights.Rights, next http.Handler, b *budget) *Handler {
 	return &Handler{
-		store: s, rights: of, feed: feed.New(s), next: next, decisionInterval: decisionInterval, writeTimeout: writeTimeout, initialTime: initialTime,
-		searches: newTurns(searchesOfUser), judged: newTurns(judgedOfUser), patience: watchTurnTimeout, watches: &crowd{}, budget: b,
+		store: s, rights: of, feed: feed.New(s), next: next, decisionInterval: decisionInterval, writeTimeout: writeTimeout,
+		initialTime: initialTime,
+		searches:    newTurns(searchesOfUser), judged: newTurns(judgedOfUser), patience: watchTurnTimeout, watches: &crowd{}, budget: b,
 	}
 }
 
@@ -149,7 +150,8 @@ func (h *Handler) clusters(w http.ResponseWriter, req *http.Request) error {
 // get answers with one object.
 func (h *Handler) get(w http.ResponseWriter, req *http.Request, n *Nested) error {
 	if n.Cluster == "" {
-		return apierrors.NewBadRequest("an object of this name may be in several clusters: name one (kubectl --cluster NAME), or list those of all (kubectl get -l search.clusterpedia.io/names=NAME)")
+		return apierrors.NewBadRequest("an object of this name may be in several clusters: name one (kubectl --cluster NAME), or list those of " +
+			"all (kubectl get -l search.clusterpedia.io/names=NAME)")
 	}
 	as, err := accepted(req)
 	if err != nil {
@@ -187,7 +189,8 @@ func (h *Handler) get(w http.ResponseWriter, req *http.Request, n *Nested) error
 }
 
 // object returns an object as it is, or as it was if the request says when.
-func object(req *http.Request, s *store.Store, cluster string, resource schema.GroupVersionResource, namespace, name string) (store.Found, error) {
+func object(req *http.Request, s *store.Store, cluster string, resource schema.GroupVersionResource, namespace, name string) (store.Found,
+	error) {
 	at := req.URL.Query().Get("at")
 	if at == "" {
 		return s.Get(req.Context(), cluster, resource, namespace, name)
@@ -339,7 +342,8 @@ func (h *Handler) expired(ctx context.Context) error {
 	if err != nil {
 		return asStatus(err)
 	}
-	return apierrors.NewResourceExpired(fmt.Sprintf("too old resource version: the history begins at %s, with resourceVersion %d", at.UTC().Format(time.RFC3339), revision))
+	return apierrors.NewResourceExpired(fmt.Sprintf("too old resource version: the history begins at %s, with resourceVersion %d",
+		at.UTC().Format(time.RFC3339), revision))
 }
 
 // asStatus returns what clients are told of an error of the store. What the database said is for the log: it may tell where it is.
@@ -367,7 +371,8 @@ var codecs = serializer.NewCodecFactory(statusScheme())
 func statusScheme() *runtime.Scheme {
 	scheme, unversioned := runtime.NewScheme(), schema.GroupVersion{Version: "v1"}
 	metav1.AddToGroupVersion(scheme, unversioned)
-	scheme.AddUnversionedTypes(unversioned, &metav1.Status{}, &metav1.APIVersions{}, &metav1.APIGroupList{}, &metav1.APIGroup{}, &metav1.APIResourceList{})
+	scheme.AddUnversionedTypes(unversioned, &metav1.Status{}, &metav1.APIVersions{}, &metav1.APIGroupList{}, &metav1.APIGroup{},
+		&metav1.APIResourceList{})
 	return scheme
 }
 

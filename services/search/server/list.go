@@ -49,7 +49,8 @@ func (a *answer) complete(ctx context.Context, page store.Page, q *query.Query) 
 	}
 	warnStale(ctx, page.Heard)
 	for _, cluster := range page.LeftOut {
-		warning.AddWarning(ctx, "", fmt.Sprintf("cluster %s is left out: its RBAC names too many namespaces and objects for you; name the cluster or namespaces",
+		warning.AddWarning(ctx, "", fmt.Sprintf("cluster %s is left out: its RBAC names too many namespaces and objects for you; name the "+
+			"cluster or namespaces",
 			cluster))
 	}
 	if !page.More {
@@ -63,7 +64,8 @@ func (a *answer) complete(ctx context.Context, page store.Page, q *query.Query) 
 	if page.Remaining >= 0 {
 		rest = strconv.FormatInt(page.Remaining, 10) + " more follow"
 	}
-	warning.AddWarning(ctx, "", fmt.Sprintf("the limit of %d has cut the list, %s: add the label search.clusterpedia.io/with-continue=true, or the parameter withContinue=true",
+	warning.AddWarning(ctx, "", fmt.Sprintf("the limit of %d has cut the list, %s: add the label search.clusterpedia.io/with-continue=true, "+
+		"or the parameter withContinue=true",
 		q.Limit, rest))
 }
 
@@ -108,7 +110,8 @@ func accepted(req *http.Request) (representation, error) {
 	}
 	return representation{}, &apierrors.StatusError{ErrStatus: metav1.Status{
 		Status: metav1.StatusFailure, Code: http.StatusNotAcceptable, Reason: metav1.StatusReasonNotAcceptable,
-		Message: "objects of clusters are served as application/json and application/yaml, and as Table or PartialObjectMetadata of meta.k8s.io/v1 in them; watches as application/json",
+		Message: "objects of clusters are served as application/json and application/yaml, and as Table or PartialObjectMetadata of " +
+			"meta.k8s.io/v1 in them; watches as application/json",
 	}}
 }
 

@@ -20,7 +20,8 @@ const scrapeTimeout = 5 * time.Second
 
 var (
 	stalenessDesc = metrics.NewDesc("tripod_search_cluster_staleness_seconds",
-		"Time since the database had all of the cluster, as far as the cluster has told: the age of its oldest resource. +Inf until all first lists are complete.",
+		"Time since the database had all of the cluster, as far as the cluster has told: the age of its oldest resource. +Inf until all first "+
+			"lists are complete.",
 		[]string{"cluster"}, nil, metrics.ALPHA, "")
 	resourcesDesc = metrics.NewDesc("tripod_search_cluster_resources",
 		"Resources of the cluster that are copied. The first list of the incomplete ones is not complete.",

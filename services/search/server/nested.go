@@ -76,7 +76,8 @@ func (n *Nested) Resource() schema.GroupVersionResource {
 	return schema.GroupVersionResource{Group: n.Info.APIGroup, Version: n.Info.APIVersion, Resource: n.Info.Resource}
 }
 
-// Namespace returns the namespace of the objects that the request is for. RequestInfo says of a Namespace that it is in itself, for authorizers.
+// Namespace returns the namespace of the objects that the request is for. RequestInfo says of a Namespace that it is in itself, for
+// authorizers.
 func (n *Nested) Namespace() string {
 	if n.Resource().GroupResource() == (schema.GroupResource{Resource: "namespaces"}) {
 		return ""

@@ -14,8 +14,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// listOptions reads the parameters that lists and watches have in Kubernetes, and refuses what kube-apiserver does. Those that search reads in its own way are
-// left out.
+// listOptions reads the parameters that lists and watches have in Kubernetes, and refuses what kube-apiserver does. Those that search reads
+// in its own way are left out.
 func listOptions(req *http.Request) (*metav1.ListOptions, error) {
 	var options metav1.ListOptions
 	values := req.URL.Query()

@@ -22,8 +22,9 @@ const (
 	maxRemembered = 4096
 )
 
-// remembered keeps the decisions of an authorizer about clusters for a moment. Behind Tripod, each one is a SubjectAccessReview, and a reader without a
-// grant needs two for each search. Errors are not kept, and neither are decisions about anything else, or about a part that selectors name.
+// remembered keeps the decisions of an authorizer about clusters for a moment. Behind Tripod, each one is a SubjectAccessReview, and a
+// reader without a grant needs two for each search. Errors are not kept, and neither are decisions about anything else, or about a part
+// that selectors name.
 type remembered struct {
 	next      authorizer.Authorizer
 	decisions *cache.LRUExpireCache
@@ -53,10 +54,12 @@ type decided struct {
 
 // Authorize implements authorizer.Authorizer.
 func (r remembered) Authorize(ctx context.Context, a authorizer.Attributes) (authorizer.Decision, string, error) {
-	if !a.IsResourceRequest() || a.GetAPIGroup() != v1beta1.GroupVersion.Group || a.GetResource() != rights.Resource || a.GetNamespace() != "" || selects(a) {
+	if !a.IsResourceRequest() || a.GetAPIGroup() != v1beta1.GroupVersion.Group || a.GetResource() != rights.Resource ||
+		a.GetNamespace() != "" || selects(a) {
 		return r.next.Authorize(ctx, a)
 	}
-	asked := question{sha256.Sum256([]byte(rights.ReaderKey(a.GetUser()))), a.GetVerb(), a.GetAPIVersion(), a.GetSubresource(), a.GetName(), a.GetPath()}
+	asked := question{sha256.Sum256([]byte(rights.ReaderKey(a.GetUser()))), a.GetVerb(), a.GetAPIVersion(), a.GetSubresource(), a.GetName(),
+		a.GetPath()}
 	if known, ok := r.decisions.Get(asked); ok {
 		return known.(decided).decision, known.(decided).reason, nil
 	}

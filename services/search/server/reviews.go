@@ -29,8 +29,8 @@ import (
 	"github.com/tripod-k8s/tripod/services/search/rights"
 )
 
-// Clients such as k9s, Headlamp and "kubectl auth" ask an API server what their user may do, and who that is. Below the prefix of clusters, search answers by
-// the rules that it applies itself: they are about the copies, not about the clusters.
+// Clients such as k9s, Headlamp and "kubectl auth" ask an API server what their user may do, and who that is. Below the prefix of clusters,
+// search answers by the rules that it applies itself: they are about the copies, not about the clusters.
 
 // reviews are the resources of such questions, and what answers them.
 var reviews = map[schema.GroupVersionResource]func(*Handler, context.Context, *review) (runtime.Object, error){
@@ -107,7 +107,8 @@ func (h *Handler) accessReview(ctx context.Context, r *review) (runtime.Object, 
 	if err := r.into(asked); err != nil {
 		return nil, err
 	}
-	if err := authorizationconversion.Convert_v1_SelfSubjectAccessReview_To_authorization_SelfSubjectAccessReview(asked, internal, nil); err != nil {
+	if err := authorizationconversion.Convert_v1_SelfSubjectAccessReview_To_authorization_SelfSubjectAccessReview(asked, internal,
+		nil); err != nil {
 		return nil, apierrors.NewBadRequest(err.Error())
 	}
 	if errs := validation.ValidateSelfSubjectAccessReview(internal); len(errs) > 0 {
@@ -123,21 +124,25 @@ func (h *Handler) accessReview(ctx context.Context, r *review) (runtime.Object, 
 }
 
 // resource decides about a request for objects.
-func (j *judge) resource(ctx context.Context, reader user.Info, cluster string, of *authorizationv1.ResourceAttributes) (authorizationv1.SubjectAccessReviewStatus, error) {
+func (j *judge) resource(ctx context.Context, reader user.Info, cluster string,
+	of *authorizationv1.ResourceAttributes) (authorizationv1.SubjectAccessReviewStatus, error) {
 	switch {
 	case !slices.Contains(rights.Verbs, of.Verb):
-		return authorizationv1.SubjectAccessReviewStatus{Reason: "search has copies of objects: it answers the verbs get, list and watch only"}, nil
+		return authorizationv1.SubjectAccessReviewStatus{Reason: "search has copies of objects: it answers the verbs get, list and watch only"},
+			nil
 	case of.Subresource != "":
 		return authorizationv1.SubjectAccessReviewStatus{Reason: "search has copies of objects, and no subresources"}, nil
 	}
 	decision, reason, err := j.nested(withNote(ctx), authorizer.AttributesRecord{
-		User: reader, Verb: of.Verb, Namespace: of.Namespace, APIGroup: of.Group, APIVersion: of.Version, Resource: of.Resource, Name: of.Name, ResourceRequest: true,
+		User: reader, Verb: of.Verb, Namespace: of.Namespace, APIGroup: of.Group, APIVersion: of.Version, Resource: of.Resource, Name: of.Name,
+		ResourceRequest: true,
 	}, &Nested{Cluster: cluster, Info: &request.RequestInfo{}})
 	return statusOf(decision, reason), err
 }
 
 // document decides about a request for something else than objects.
-func (j *judge) document(ctx context.Context, reader user.Info, cluster string, of *authorizationv1.NonResourceAttributes) (authorizationv1.SubjectAccessReviewStatus, error) {
+func (j *judge) document(ctx context.Context, reader user.Info, cluster string,
+	of *authorizationv1.NonResourceAttributes) (authorizationv1.SubjectAccessReviewStatus, error) {
 	if of.Verb != "get" && of.Verb != "head" {
 		return authorizationv1.SubjectAccessReviewStatus{Reason: "search only reads"}, nil
 	}
@@ -146,7 +151,8 @@ func (j *judge) document(ctx context.Context, reader user.Info, cluster string, 
 }
 
 func statusOf(decision authorizer.Decision, reason string) authorizationv1.SubjectAccessReviewStatus {
-	return authorizationv1.SubjectAccessReviewStatus{Allowed: decision == authorizer.DecisionAllow, Denied: decision == authorizer.DecisionDeny, Reason: reason}
+	return authorizationv1.SubjectAccessReviewStatus{Allowed: decision == authorizer.DecisionAllow,
+		Denied: decision == authorizer.DecisionDeny, Reason: reason}
 }
 
 // documents are the paths besides those of objects.
@@ -168,7 +174,8 @@ func (h *Handler) rulesReview(ctx context.Context, r *review) (runtime.Object, e
 
 // rules returns the rules for a reader.
 func (j *judge) rules(ctx context.Context, reader user.Info, cluster, namespace string) (authorizationv1.SubjectRulesReviewStatus, error) {
-	status := authorizationv1.SubjectRulesReviewStatus{ResourceRules: []authorizationv1.ResourceRule{}, NonResourceRules: []authorizationv1.NonResourceRule{}}
+	status := authorizationv1.SubjectRulesReviewStatus{ResourceRules: []authorizationv1.ResourceRule{},
+		NonResourceRules: []authorizationv1.NonResourceRule{}}
 	whole := authorizationv1.ResourceRule{APIGroups: []string{"*"}, Resources: []string{"*"}}
 	for _, verb := range rights.Verbs {
 		decision, _, err := j.next.Authorize(ctx, questionOf(reader, verb, cluster, ""))
@@ -194,12 +201,14 @@ func (j *judge) rules(ctx context.Context, reader user.Info, cluster, namespace 
 			})
 		}
 		if !complete {
-			status.Incomplete, status.EvaluationError = true, "these are not all rules: there are too many, or search does not know all grants of the cluster that it is part of"
+			status.Incomplete, status.EvaluationError = true, "these are not all rules: there are too many, or search does not know all grants of "+
+				"the cluster that it is part of"
 		}
 	}
 	decision, _, err := j.next.Authorize(ctx, authorizer.AttributesRecord{User: reader, Verb: "get", Path: prefixOf(cluster) + versionPath})
 	if decision == authorizer.DecisionAllow && err == nil {
-		status.NonResourceRules = append(status.NonResourceRules, authorizationv1.NonResourceRule{Verbs: []string{"get"}, NonResourceURLs: documents})
+		status.NonResourceRules = append(status.NonResourceRules, authorizationv1.NonResourceRule{Verbs: []string{"get"},
+			NonResourceURLs: documents})
 	}
 	return status, err
 }
@@ -215,6 +224,7 @@ func (h *Handler) subjectReview(_ context.Context, r *review) (runtime.Object, e
 		extra[name] = values
 	}
 	asked.CreationTimestamp = metav1.Now()
-	asked.Status.UserInfo = authenticationv1.UserInfo{Username: r.reader.GetName(), UID: r.reader.GetUID(), Groups: r.reader.GetGroups(), Extra: extra}
+	asked.Status.UserInfo = authenticationv1.UserInfo{Username: r.reader.GetName(), UID: r.reader.GetUID(), Groups: r.reader.GetGroups(),
+		Extra: extra}
 	return asked, nil
 }

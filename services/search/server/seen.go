@@ -9,7 +9,8 @@ import (
 	"github.com/tripod-k8s/tripod/services/search/store"
 )
 
-// Discovery documents of all clusters have what the clusters have in which the reader may see something. So nobody learns from them of other clusters.
+// Discovery documents of all clusters have what the clusters have in which the reader may see something. So nobody learns from them of
+// other clusters.
 
 // seen returns the names of the clusters in which the reader of a request may see something, and whether these are all clusters.
 func (h *Handler) seen(ctx context.Context) (names []string, all bool, err error) {
@@ -52,8 +53,8 @@ func (h *Handler) seenKinds(ctx context.Context, cluster string) ([]store.Kind, 
 	return kinds, nil
 }
 
-// seenSchemas returns the digests of the OpenAPI documents of a cluster, or of all clusters that the reader sees if the name is empty. Of several clusters,
-// the first one counts.
+// seenSchemas returns the digests of the OpenAPI documents of a cluster, or of all clusters that the reader sees if the name is empty. Of
+// several clusters, the first one counts.
 func (h *Handler) seenSchemas(ctx context.Context, cluster string) (map[string]string, error) {
 	digests := map[string]string{}
 	err := h.eachSeen(ctx, cluster, func(name string) error {
@@ -68,8 +69,8 @@ func (h *Handler) seenSchemas(ctx context.Context, cluster string) (map[string]s
 	return digests, err
 }
 
-// eachSeen calls a function with the name of a cluster, or with those of the clusters that the reader sees if it is empty. If these are all, it calls it
-// once, with the empty name.
+// eachSeen calls a function with the name of a cluster, or with those of the clusters that the reader sees if it is empty. If these are
+// all, it calls it once, with the empty name.
 func (h *Handler) eachSeen(ctx context.Context, cluster string, do func(name string) error) error {
 	names := []string{cluster}
 	if cluster == "" {

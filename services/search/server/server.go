@@ -104,8 +104,8 @@ func newCopier(o *options.Options, database *store.Store, cluster *rest.Config) 
 	return c, err
 }
 
-// run gives the database its schema and then does what the replica has to do besides answering, until the context ends. It owns the goroutines of
-// all of it.
+// run gives the database its schema and then does what the replica has to do besides answering, until the context ends. It owns the
+// goroutines of all of it.
 func (s *server) run(ctx context.Context, _ *apiservice.Environment) error {
 	if !s.migrate(ctx) {
 		return nil
@@ -147,7 +147,8 @@ func (c *copier) run(ctx context.Context, o *options.Options, tooLarge func(clus
 	members.New(c.client, memory, clusters, c.shared).Run(ctx)
 }
 
-// analyze lets the database look at its tables: soon, when a first list is complete, and then from time to time. One of the replicas does it.
+// analyze lets the database look at its tables: soon, when a first list is complete, and then from time to time. One of the replicas does
+// it.
 func (s *server) analyze(ctx context.Context, share *shards.Shards) {
 	for pause := time.Minute; ; pause = time.Hour {
 		select {
@@ -164,7 +165,8 @@ func (s *server) analyze(ctx context.Context, share *shards.Shards) {
 	}
 }
 
-// kindsInterval is the time between two looks for kinds that no cluster has. They go after all watches that may know them, and after the history.
+// kindsInterval is the time between two looks for kinds that no cluster has. They go after all watches that may know them, and after the
+// history.
 const kindsInterval = 10 * time.Minute
 
 // forgetKinds removes kinds that no cluster has had for long. One of the replicas does it.
@@ -183,7 +185,8 @@ func (s *server) forgetKinds(ctx context.Context, share *shards.Shards) {
 }
 
 // forgetKinds removes the kinds that were unused for some time. It returns those that are unused now, and since when.
-func forgetKinds(ctx context.Context, from *store.Store, unused map[int64]time.Time, now time.Time, long time.Duration) (map[int64]time.Time, error) {
+func forgetKinds(ctx context.Context, from *store.Store, unused map[int64]time.Time, now time.Time,
+	long time.Duration) (map[int64]time.Time, error) {
 	ids, err := from.UnusedKinds(ctx)
 	if err != nil {
 		return unused, err
@@ -231,17 +234,18 @@ func (s *server) prune(ctx context.Context, share *shards.Shards) {
 
 // define creates the definitions of PediaClusters. It returns when they are there, or the context ends.
 func define(ctx context.Context, client dynamic.Interface) {
-	wait.PollUntilContextCancel(ctx, 2*time.Second, true, func(ctx context.Context) (bool, error) { //nolint:errcheck // the context ends everything
+	applied := func(ctx context.Context) (bool, error) {
 		err := crds.Apply(ctx, client)
 		if err != nil {
 			klog.V(2).InfoS("The CustomResourceDefinitions of search cannot be created yet", "err", err)
 		}
 		return err == nil, nil
-	})
+	}
+	wait.PollUntilContextCancel(ctx, 2*time.Second, true, applied) //nolint:errcheck // the context ends everything
 }
 
-// migrate returns true when the database has its schema, and false if the context ends before. A database with a newer schema may be replaced by an
-// older backup, so it is tried again, too.
+// migrate returns true when the database has its schema, and false if the context ends before. A database with a newer schema may be
+// replaced by an older backup, so it is tried again, too.
 func (s *server) migrate(ctx context.Context) bool {
 	err := wait.PollUntilContextCancel(ctx, 5*time.Second, true, func(ctx context.Context) (bool, error) {
 		err := s.store.Migrate(ctx)

@@ -84,7 +84,8 @@ func asStale(err error) error {
 		stale.Max, len(names), strings.Join(names[:min(len(names), namedStale)], ", ")))
 	details := &metav1.StatusDetails{RetryAfterSeconds: 1}
 	for _, name := range names[:min(len(names), namedStale)] {
-		details.Causes = append(details.Causes, metav1.StatusCause{Type: causeStale, Field: "clusters[" + name + "]", Message: silenceOf(stale.Heard[name])})
+		details.Causes = append(details.Causes, metav1.StatusCause{Type: causeStale, Field: "clusters[" + name + "]",
+			Message: silenceOf(stale.Heard[name])})
 	}
 	refused.ErrStatus.Details = details
 	return refused
@@ -112,8 +113,8 @@ func (h *Handler) stalenessOfOne(req *http.Request, n *Nested) (string, error) {
 	return stalenessOf(heard), nil
 }
 
-// checkAge fails if a cluster is older than the client of a watch accepts. It sets when to look again: not before a cluster could be too old that is heard
-// no more.
+// checkAge fails if a cluster is older than the client of a watch accepts. It sets when to look again: not before a cluster could be too
+// old that is heard no more.
 func (s *watching) checkAge(ctx context.Context) error {
 	limit := s.q.MaxStaleness
 	if limit == 0 {

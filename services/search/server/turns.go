@@ -12,7 +12,8 @@ import (
 )
 
 const (
-	// searchesOfUser is how many searches of a user the database works on at once, of less than half of its connections for reading. Others of this user wait.
+	// searchesOfUser is how many searches of a user the database works on at once, of less than half of its connections for reading. Others of
+	// this user wait.
 	searchesOfUser = 5
 	// turnTimeout is how long a search waits for others of its user.
 	turnTimeout = 10 * time.Second
@@ -22,8 +23,8 @@ const (
 	watchTurnTimeout = 30 * time.Second
 )
 
-// turns let each user have some of something at a time, and count the ServiceAccounts of a namespace as one user. Priority and fairness does not know how few searches a database can work on at once, and does not
-// count watches that have begun.
+// turns let each user have some of something at a time, and count the ServiceAccounts of a namespace as one user. Priority and fairness
+// does not know how few searches a database can work on at once, and does not count watches that have begun.
 type turns struct {
 	// most is how many turns a user has at a time.
 	most int

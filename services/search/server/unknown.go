@@ -16,7 +16,8 @@ import (
 // maxUnknown bounds the warnings about names in a request.
 const maxUnknown = 10
 
-// warnParameters names the parameters of a request that mean nothing. As in Kubernetes, they are no error: clients add such as keep caches away.
+// warnParameters names the parameters of a request that mean nothing. As in Kubernetes, they are no error: clients add such as keep caches
+// away.
 func warnParameters(ctx context.Context, q *query.Query) {
 	for _, name := range q.Unknown[:min(len(q.Unknown), maxUnknown)] {
 		warning.AddWarning(ctx, "", fmt.Sprintf("parameter %.64q is unknown, and changes nothing", name))
@@ -34,7 +35,8 @@ func (h *Handler) warnClusters(ctx context.Context, q *query.Query) error {
 	}
 	unseen := slices.DeleteFunc(slices.Clone(q.Clusters.In), func(name string) bool { return slices.Contains(names, name) })
 	for _, name := range unseen[:min(len(unseen), maxUnknown)] {
-		warning.AddWarning(ctx, "", fmt.Sprintf("cluster %.64q is not searched, or shows you nothing: see the names of clusters at %sclusters", name, resourcesPrefix))
+		warning.AddWarning(ctx, "", fmt.Sprintf("cluster %.64q is not searched, or shows you nothing: see the names of clusters at %sclusters",
+			name, resourcesPrefix))
 	}
 	return nil
 }

@@ -40,7 +40,8 @@ func withNote(ctx context.Context) context.Context {
 	return context.WithValue(ctx, noteKey{}, &notes{})
 }
 
-// note keeps what the reader of a request may see. The last decision counts: that about the request itself comes after those about impersonation.
+// note keeps what the reader of a request may see. The last decision counts: that about the request itself comes after those about
+// impersonation.
 func note(ctx context.Context, visible *rights.Visible) {
 	if noted, ok := ctx.Value(noteKey{}).(*notes); ok {
 		noted.visible.Store(visible)

@@ -29,8 +29,8 @@ import (
 )
 
 const (
-	// watchTime is how long a watch lasts at least that gives no timeoutSeconds, as in kube-apiserver. None lasts longer than maxWatchTime: the groups of a
-	// reader are those of its beginning.
+	// watchTime is how long a watch lasts at least that gives no timeoutSeconds, as in kube-apiserver. None lasts longer than maxWatchTime:
+	// the groups of a reader are those of its beginning.
 	watchTime    = 30 * time.Minute
 	maxWatchTime = 2 * watchTime
 	// bookmarkInterval is the time between two bookmarks.
@@ -55,7 +55,8 @@ type watching struct {
 	decided time.Time
 	hub     int64
 	events  *eventWriter
-	// memory is held for the objects that the watch begins with, and changing for changes that are being written. changes is the size of these.
+	// memory is held for the objects that the watch begins with, and changing for changes that are being written. changes is the size of
+	// these.
 	memory, changing *held
 	changes          int64
 	// aging tells when a cluster may have become older than the client accepts. It is nil if there is no limit.
@@ -103,7 +104,8 @@ func (h *Handler) watch(w http.ResponseWriter, req *http.Request, n *Nested) err
 	}
 	defer leave()
 	s := &watching{
-		handler: h, q: q, asked: query.NewMatcher(q), options: options, resource: n.Resource(), kinds: kinds, visible: v, events: newEventWriter(w, req, as.form, kind), at: q.ResourceVersion,
+		handler: h, q: q, asked: query.NewMatcher(q), options: options, resource: n.Resource(), kinds: kinds, visible: v,
+		events: newEventWriter(w, req, as.form, kind), at: q.ResourceVersion,
 	}
 	ctx, cancel := context.WithTimeout(req.Context(), watchTimeout(options))
 	defer cancel()
@@ -128,7 +130,8 @@ func checkRequest(req *http.Request) error {
 		}
 	}
 	if size > maxRequest {
-		return apierrors.NewRequestEntityTooLargeError(fmt.Sprintf("the path, parameters and headers of a watch have more than %d KiB", maxRequest>>10))
+		return apierrors.NewRequestEntityTooLargeError(fmt.Sprintf("the path, parameters and headers of a watch have more than %d KiB",
+			maxRequest>>10))
 	}
 	return nil
 }
@@ -292,7 +295,8 @@ func (s *watching) hubGeneration() int64 {
 	return s.handler.rights.HomeGeneration()
 }
 
-// checkRights returns errRights if rights that were changed up to a revision show the reader something else of the resource than at the beginning of the watch.
+// checkRights returns errRights if rights that were changed up to a revision show the reader something else of the resource than at the
+// beginning of the watch.
 func (s *watching) checkRights(ctx context.Context, changed int64) error {
 	if s.visible.IsEverything() || changed <= s.visible.AsOf() {
 		return nil
@@ -300,7 +304,8 @@ func (s *watching) checkRights(ctx context.Context, changed int64) error {
 	return s.renewRights(ctx)
 }
 
-// checkRightsSince returns errRights if rights may have changed since the revision that the client knows. What the reader saw at that revision is not known.
+// checkRightsSince returns errRights if rights may have changed since the revision that the client knows. What the reader saw at that
+// revision is not known.
 func (s *watching) checkRightsSince(ctx context.Context) error {
 	release, err := s.turn(ctx)
 	if err != nil {

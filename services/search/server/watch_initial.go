@@ -31,7 +31,8 @@ type initialPage struct {
 	objects []store.Found
 }
 
-// list returns the first objects that there are, if the client wants them, and the revision where the watch begins. All pages after that are of the same revision.
+// list returns the first objects that there are, if the client wants them, and the revision where the watch begins. All pages after that
+// are of the same revision.
 func (s *watching) list(ctx context.Context, after *query.Position) (*initialPage, error) {
 	page, err := &initialPage{}, error(nil)
 	if !s.initial() {
@@ -53,10 +54,11 @@ func (s *watching) list(ctx context.Context, after *query.Position) (*initialPag
 			}
 			return s.memory.search(func() (err error) {
 				page.objects = nil
-				page.Page, err = from.Within(s.memory.bounds(true)).List(ctx, []schema.GroupVersionResource{s.resource}, &part, func(f store.Found) error {
-					page.objects = append(page.objects, f)
-					return nil
-				})
+				page.Page, err = from.Within(s.memory.bounds(true)).List(ctx, []schema.GroupVersionResource{s.resource}, &part,
+					func(f store.Found) error {
+						page.objects = append(page.objects, f)
+						return nil
+					})
 				return err
 			})
 		})

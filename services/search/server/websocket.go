@@ -20,17 +20,18 @@ import (
 )
 
 const (
-	// maxReceived bounds what a client may send in a frame of its WebSocket: it has nothing to say. closeTimeout is for the frame that ends it.
+	// maxReceived bounds what a client may send in a frame of its WebSocket: it has nothing to say. closeTimeout is for the frame that ends
+	// it.
 	maxReceived  = 1 << 10
 	closeTimeout = 5 * time.Second
-	// receivedAtOnce and receivedPerSecond bound the bytes of all its frames, which has room for a ping a second. The library answers each ping, and reads
-	// each frame to its end, so a client could keep a processor busy.
+	// receivedAtOnce and receivedPerSecond bound the bytes of all its frames, which has room for a ping a second. The library answers each
+	// ping, and reads each frame to its end, so a client could keep a processor busy.
 	receivedAtOnce    = 4 << 10
 	receivedPerSecond = 128
 )
 
-// stream runs what writes all events. A client such as a browser may ask for a WebSocket, of which it sees no error: so write begins with an answer that
-// was decided. The context of write also ends when the client leaves, or sends too much.
+// stream runs what writes all events. A client such as a browser may ask for a WebSocket, of which it sees no error: so write begins with
+// an answer that was decided. The context of write also ends when the client leaves, or sends too much.
 func (e *eventWriter) stream(ctx context.Context, write func(context.Context)) {
 	if !wsstream.IsWebSocketRequest(e.req) {
 		write(ctx)

@@ -9,7 +9,8 @@ import "slices"
 type Bounds struct {
 	// Page ends a page after so many bytes of objects, with at least one object. Zero does not, and neither does a query with an offset.
 	Page int64
-	// Charge is told how many bytes of objects are kept more, or fewer. An error of it ends the search. It must not wait: a connection would wait with it.
+	// Charge is told how many bytes of objects are kept more, or fewer. An error of it ends the search. It must not wait: a connection would
+	// wait with it.
 	Charge func(bytes int64) error
 }
 

@@ -94,9 +94,9 @@ func (s *Store) HistoryBegins(ctx context.Context) (revision int64, at time.Time
 	return revision, at, err
 }
 
-// Transitions returns what has changed after a revision, in order, in objects of some kinds. If there is much, or if the revision is long ago, that is not
-// everything: call it again from UpTo. It returns ErrPruned or ErrFuture if the history does not have the revision. If about is not nil, it leaves out
-// what is of no interest. It ignores the scope of the store, and keeps to its bounds.
+// Transitions returns what has changed after a revision, in order, in objects of some kinds. If there is much, or if the revision is long
+// ago, that is not everything: call it again from UpTo. It returns ErrPruned or ErrFuture if the history does not have the revision. If
+// about is not nil, it leaves out what is of no interest. It ignores the scope of the store, and keeps to its bounds.
 func (s *Store) Transitions(ctx context.Context, after int64, kinds []int64, about *Interest) (h History, err error) {
 	read := s.db.Reading
 	if about != nil { // for a watch, and not for all of them
@@ -128,7 +128,8 @@ func (s *Store) Transitions(ctx context.Context, after int64, kinds []int64, abo
 }
 
 // transitionsFrom selects transitions for readTransitions. A state that was replaced since is in versions, and any other in objects.
-var transitionsFrom = "SELECT c.revision, c.kind_id, c.cluster, c.namespace, c.name, c.committed_at, b.object, " + database.Original("c.previous") +
+var transitionsFrom = "SELECT c.revision, c.kind_id, c.cluster, c.namespace, c.name, c.committed_at, b.object, " +
+	database.Original("c.previous") +
 	", COALESCE(v.object, o.object), " + database.Original("c.revision") + `
 FROM changes c LEFT JOIN versions b ON b.revision = c.previous
 LEFT JOIN versions v ON v.revision = c.revision
@@ -148,7 +149,8 @@ func readTransitions(ctx context.Context, t *database.Tx, find *database.Stateme
 		var committed int64
 		var is query.Subject
 		var before, beforeOriginal, after, afterOriginal []byte
-		if err := scan(&one.Revision, &one.KindID, &is.Cluster, &is.Namespace, &is.Name, &committed, &before, &beforeOriginal, &after, &afterOriginal); err != nil {
+		if err := scan(&one.Revision, &one.KindID, &is.Cluster, &is.Namespace, &is.Name, &committed, &before, &beforeOriginal, &after,
+			&afterOriginal); err != nil {
 			return err
 		}
 		before, after = database.Served(before, beforeOriginal), database.Served(after, afterOriginal)

@@ -9,8 +9,9 @@ import (
 	"github.com/tripod-k8s/tripod/services/search/store/database"
 )
 
-// Each stream has the number of its objects, which changes in the transactions that write them. A count of whole resources adds these numbers up, so it
-// takes no longer for more objects. The number counts as long as the writers of the stream have kept it: versions of search before schema 7 do not.
+// Each stream has the number of its objects, which changes in the transactions that write them. A count of whole resources adds these
+// numbers up, so it takes no longer for more objects. The number counts as long as the writers of the stream have kept it: versions of
+// search before schema 7 do not.
 
 // total returns how many objects a search has.
 func total(ctx context.Context, t *database.Tx, b *search) (int64, error) {
@@ -27,8 +28,8 @@ func total(ctx context.Context, t *database.Tx, b *search) (int64, error) {
 	return database.Value[int64](ctx, t, b.count())
 }
 
-// countsByTheWay reports whether a page is to count all objects. To compare a field, PostgreSQL unpacks objects, which takes most of the time of such a
-// search. So it unpacks them once for both.
+// countsByTheWay reports whether a page is to count all objects. To compare a field, PostgreSQL unpacks objects, which takes most of the
+// time of such a search. So it unpacks them once for both.
 func (b *search) countsByTheWay() bool {
 	return b.UnpacksObjects() && b.q.WithRemaining && b.q.Limit > 0 && b.q.Offset == 0 && len(b.q.Fields) > 0
 }
@@ -44,12 +45,14 @@ func (b *search) isWholeButForLabels() bool {
 		}
 	}
 	q := b.q
-	return q.Namespaces.Empty() && q.Names.Empty() && len(q.Fuzzy)+len(q.Fields) == 0 && q.Since.IsZero() && q.Before.IsZero() && q.Owner == nil
+	return q.Namespaces.Empty() && q.Names.Empty() && len(q.Fuzzy)+len(q.Fields) == 0 && q.Since.IsZero() && q.Before.IsZero() &&
+		q.Owner == nil
 }
 
 // sum adds up the objects of streams, and counts the streams whose number of objects is not known.
 func (b *search) sum() *database.Statement {
-	s := b.SQL("SELECT COALESCE(SUM(s.objects), 0), COALESCE(SUM(CASE WHEN s.counted = s.epoch THEN 0 ELSE 1 END), 0) FROM streams s WHERE s.kind_id")
+	s := b.SQL("SELECT COALESCE(SUM(s.objects), 0), COALESCE(SUM(CASE WHEN s.counted = s.epoch THEN 0 ELSE 1 END), 0) FROM streams s" +
+		" WHERE s.kind_id")
 	database.OneOf(s, b.kinds)
 	if b.clusters != nil {
 		database.OneOf(s.Add(" AND s.cluster_id"), b.clusters)
@@ -58,13 +61,15 @@ func (b *search) sum() *database.Statement {
 	return s
 }
 
-// counts makes a stream that is being opened have its number of objects. Only the first opening after a writer that does not keep it has to count.
+// counts makes a stream that is being opened have its number of objects. Only the first opening after a writer that does not keep it has to
+// count.
 func counts(ctx context.Context, t *database.Tx, stream *Stream) error {
 	counted, err := database.Value[int64](ctx, t, t.SQL("SELECT counted FROM streams WHERE id = ?", stream.id))
 	if err != nil || counted != 0 {
 		return err
 	}
-	_, err = t.Exec(ctx, t.SQL("UPDATE streams SET counted = epoch, objects = (SELECT COUNT(*) FROM objects o WHERE o.kind_id = ? AND o.cluster_id = ?) WHERE id = ?",
+	_, err = t.Exec(ctx, t.SQL("UPDATE streams SET counted = epoch, objects = (SELECT COUNT(*) FROM objects o WHERE o.kind_id = ? AND "+
+		"o.cluster_id = ?) WHERE id = ?",
 		stream.kindID, stream.clusterID, stream.id))
 	return err
 }

@@ -35,14 +35,16 @@ func scanEntry(scan func(...any) error) (*entry, error) {
 	e := &entry{}
 	var original []byte
 	err := scan(
-		&e.ID, &e.Cluster, &e.Kind.Group, &e.Kind.Version, &e.Kind.Kind, &e.Resource, &e.JSON, &original, &e.kindID, &e.clusterID, &e.namespace, &e.name,
+		&e.ID, &e.Cluster, &e.Kind.Group, &e.Kind.Version, &e.Kind.Kind, &e.Resource, &e.JSON, &original, &e.kindID, &e.clusterID, &e.namespace,
+		&e.name,
 		&e.uid, &e.resourceVersion, &e.createdAt, &e.changedAt,
 	)
 	e.JSON = database.Served(e.JSON, original)
 	return e, err
 }
 
-// endedColumns are those of a state that ended, for scanEnded. The column changedAt of the state follows them. The text of the object has the rest.
+// endedColumns are those of a state that ended, for scanEnded. The column changedAt of the state follows them. The text of the object has
+// the rest.
 var endedColumns = "c.object_id, c.cluster, k.api_group, k.version, k.kind, k.resource, v.object, " + database.Original("v.revision") +
 	", c.kind_id, c.cluster_id, c.namespace, c.name"
 
@@ -50,7 +52,8 @@ func scanEnded(scan func(...any) error) (*entry, error) {
 	e := &entry{}
 	var original []byte
 	err := scan(
-		&e.ID, &e.Cluster, &e.Kind.Group, &e.Kind.Version, &e.Kind.Kind, &e.Resource, &e.JSON, &original, &e.kindID, &e.clusterID, &e.namespace, &e.name,
+		&e.ID, &e.Cluster, &e.Kind.Group, &e.Kind.Version, &e.Kind.Kind, &e.Resource, &e.JSON, &original, &e.kindID, &e.clusterID, &e.namespace,
+		&e.name,
 		&e.changedAt,
 	)
 	e.JSON = database.Served(e.JSON, original)

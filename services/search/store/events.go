@@ -13,9 +13,10 @@ import (
 	"github.com/tripod-k8s/tripod/services/search/store/database"
 )
 
-// InvolvedEvents is the kind of the stream with the events of other objects. They are not objects of their own here: they are found with the object
-// that they are about, and they stay for a while when the cluster has forgotten them.
-var InvolvedEvents = Kind{GroupVersionResource: schema.GroupVersionResource{Version: "v1", Resource: "events/involved"}, Name: "Event", Namespaced: true}
+// InvolvedEvents is the kind of the stream with the events of other objects. They are not objects of their own here: they are found with
+// the object that they are about, and they stay for a while when the cluster has forgotten them.
+var InvolvedEvents = Kind{GroupVersionResource: schema.GroupVersionResource{Version: "v1", Resource: "events/involved"}, Name: "Event",
+	Namespaced: true}
 
 // eventsOfObject is how many events of an object are returned at most, the latest ones.
 const eventsOfObject = 100
@@ -41,7 +42,8 @@ func putEvents(ctx context.Context, t *database.Tx, stream *Stream, changes []Ch
 		rows = append(rows, []any{stream.clusterID, c.UID, of.Kind, of.Namespace, of.Name, of.UID, of.SeenAt, string(c.JSON)})
 	}
 	replace := t.OnConflict("cluster_id, uid") + "seen_at = " + t.Inserted("seen_at") + ", event = " + t.Inserted("event")
-	return t.Insert(ctx, "events", []string{"cluster_id", "uid", "involved_kind", "involved_namespace", "involved_name", "involved_uid", "seen_at", "event"}, rows, replace)
+	return t.Insert(ctx, "events", []string{"cluster_id", "uid", "involved_kind", "involved_namespace", "involved_name", "involved_uid",
+		"seen_at", "event"}, rows, replace)
 }
 
 // Events returns the events of objects by Found.ID, the latest first.
@@ -50,11 +52,14 @@ func (s *Store) Events(ctx context.Context, ids []int64) (map[int64][][]byte, er
 	err := s.db.Searching(ctx, func(t *database.Tx) error {
 		for part := range slices.Chunk(ids, database.RowsAtOnce) {
 			find := t.SQL(`SELECT f.id, e.event FROM (
-SELECT o.id, e.cluster_id, e.uid, ROW_NUMBER() OVER (PARTITION BY o.id ORDER BY e.seen_at DESC, e.uid) AS place FROM objects o JOIN kinds k ON k.id = o.kind_id
+SELECT o.id, e.cluster_id, e.uid, ROW_NUMBER() OVER (PARTITION BY o.id ORDER BY e.seen_at DESC, e.uid) AS place
+FROM objects o JOIN kinds k ON k.id = o.kind_id
 JOIN streams s ON s.cluster_id = o.cluster_id AND s.kind_id = o.kind_id
-JOIN events e ON e.cluster_id = o.cluster_id AND e.involved_kind = COALESCE(s.kind, k.kind) AND e.involved_namespace = o.namespace AND e.involved_name = o.name
+JOIN events e ON e.cluster_id = o.cluster_id AND e.involved_kind = COALESCE(s.kind, k.kind)
+  AND e.involved_namespace = o.namespace AND e.involved_name = o.name
 WHERE (e.involved_uid = o.uid OR e.involved_uid = o.name OR e.involved_uid = '') AND o.id IN `)
-			database.List(find, part).Add(") f JOIN events e ON e.cluster_id = f.cluster_id AND e.uid = f.uid WHERE f.place <= ? ORDER BY f.id, f.place", eventsOfObject)
+			database.List(find, part).Add(") f JOIN events e ON e.cluster_id = f.cluster_id AND e.uid = f.uid WHERE f.place <= ? ORDER BY f.id, "+
+				"f.place", eventsOfObject)
 			err := t.Each(ctx, find, func(scan func(...any) error) error {
 				var id int64
 				var event []byte
@@ -85,7 +90,8 @@ func (s *Store) ForgetEvents(ctx context.Context, before time.Time) error {
 func (s *Store) TrimEvents(ctx context.Context, cluster string, keep int) error {
 	var last []int64
 	err := s.db.Reading(ctx, func(t *database.Tx) error {
-		find := t.SQL("SELECT e.seen_at FROM events e JOIN clusters c ON c.id = e.cluster_id WHERE c.name = ? ORDER BY e.seen_at DESC LIMIT 1 OFFSET ?", cluster, keep)
+		find := t.SQL("SELECT e.seen_at FROM events e JOIN clusters c ON c.id = e.cluster_id WHERE c.name = ? ORDER BY e.seen_at DESC LIMIT 1 "+
+			"OFFSET ?", cluster, keep)
 		return t.Each(ctx, find, func(scan func(...any) error) error {
 			last = append(last, 0)
 			return scan(&last[0])

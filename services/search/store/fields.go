@@ -32,7 +32,8 @@ func (b *search) field(s *database.Statement, f query.Field) {
 		return
 	}
 	ids[schema.GroupKind{}] = others
-	for _, kind := range slices.SortedFunc(maps.Keys(ids), func(a, b schema.GroupKind) int { return strings.Compare(a.String(), b.String()) }) {
+	byText := func(a, b schema.GroupKind) int { return strings.Compare(a.String(), b.String()) }
+	for _, kind := range slices.SortedFunc(maps.Keys(ids), byText) {
 		if of := ids[kind]; len(of) > 0 {
 			database.OneOf(s.Add(database.Separator(n, "(", " OR ")+"o.kind_id"), of)
 			b.meaning(s.Add(" AND "), f, kind)

@@ -25,7 +25,8 @@ var errKindGone = errors.New("the kind was forgotten just now: try again")
 func (s *Store) UnusedKinds(ctx context.Context) (ids []int64, err error) {
 	err = s.db.Reading(ctx, func(t *database.Tx) error {
 		// A new ID is higher than the last revision if IDs are reused, and so than all IDs that were forgotten.
-		ids, err = t.IDs(ctx, t.SQL("SELECT k.id FROM kinds k WHERE k.id < ("+database.LastRevision+") AND NOT EXISTS (SELECT 1 FROM streams s WHERE s.kind_id = k.id)"+
+		ids, err = t.IDs(ctx, t.SQL("SELECT k.id FROM kinds k WHERE k.id < ("+database.LastRevision+") AND NOT EXISTS (SELECT 1 FROM streams s "+
+			"WHERE s.kind_id = k.id)"+
 			" ORDER BY k.id LIMIT ?", kindsAtOnce))
 		return err
 	})
@@ -49,8 +50,8 @@ func (s *Store) ForgetKinds(ctx context.Context, ids []int64, since time.Time) e
 					return err
 				}
 			}
-			unused := database.List(t.SQL("DELETE FROM kinds WHERE id IN "), part).Add(" AND NOT EXISTS (SELECT 1 FROM streams s WHERE s.kind_id = kinds.id)")
-			if _, err := t.Exec(ctx, unused); err != nil {
+			const unused = " AND NOT EXISTS (SELECT 1 FROM streams s WHERE s.kind_id = kinds.id)"
+			if _, err := t.Exec(ctx, database.List(t.SQL("DELETE FROM kinds WHERE id IN "), part).Add(unused)); err != nil {
 				return err
 			}
 		}

@@ -10,9 +10,10 @@ import (
 	"github.com/tripod-k8s/tripod/services/search/store/database"
 )
 
-// The history has a row in the table changes for each change of an object, under the revision of the change. The state of an object that was replaced
-// or deleted is in the table versions, under the revision of that state. So a change costs a narrow row, and a copy inside of the database of the state that it
-// ends. Both go by age. The table history has the last change that is gone. See Transition for how they are read.
+// The history has a row in the table changes for each change of an object, under the revision of the change. The state of an object that
+// was replaced or deleted is in the table versions, under the revision of that state. So a change costs a narrow row, and a copy inside of
+// the database of the state that it ends. Both go by age. The table history has the last change that is gone. See Transition for how they
+// are read.
 
 // record is a row of the table changes.
 type record struct {
@@ -34,20 +35,23 @@ func recordChanges(ctx context.Context, t *database.Tx, stream *Stream, records 
 	now := time.Now().UnixMilli()
 	rows := make([][]any, 0, len(records))
 	for _, r := range records {
-		rows = append(rows, []any{r.revision, r.previous, r.deleted, r.id, stream.kindID, stream.clusterID, stream.cluster, r.namespace, r.name, now})
+		rows = append(rows, []any{r.revision, r.previous, r.deleted, r.id, stream.kindID, stream.clusterID, stream.cluster, r.namespace, r.name,
+			now})
 	}
-	return t.Insert(ctx, "changes", []string{"revision", "previous", "deleted", "object_id", "kind_id", "cluster_id", "cluster", "namespace", "name", "committed_at"}, rows, "")
+	return t.Insert(ctx, "changes", []string{"revision", "previous", "deleted", "object_id", "kind_id", "cluster_id", "cluster", "namespace",
+		"name", "committed_at"}, rows, "")
 }
 
 // removedAtOnce is how many objects one transaction removes. Nobody else writes meanwhile.
 const removedAtOnce = 500
 
-// removeSome deletes objects of a stream for which a condition holds, removedAtOnce at most, and records that. It returns how many these were. The transaction
-// must have locked the counter of revisions.
+// removeSome deletes objects of a stream for which a condition holds, removedAtOnce at most, and records that. It returns how many these
+// were. The transaction must have locked the counter of revisions.
 func removeSome(ctx context.Context, t *database.Tx, stream *Stream, condition string, values ...any) (removed int, err error) {
 	var records []record
 	var ids []int64
-	find := t.SQL("SELECT id, revision, namespace, name FROM objects WHERE kind_id = ? AND cluster_id = ?", stream.kindID, stream.clusterID).Add(condition, values...)
+	const ofStream = "SELECT id, revision, namespace, name FROM objects WHERE kind_id = ? AND cluster_id = ?"
+	find := t.SQL(ofStream, stream.kindID, stream.clusterID).Add(condition, values...)
 	err = t.Each(ctx, find.Add(" ORDER BY namespace, name LIMIT ?", removedAtOnce), func(scan func(...any) error) error {
 		r := record{deleted: true}
 		err := scan(&r.id, &r.previous, &r.namespace, &r.name)
@@ -130,5 +134,6 @@ func pruneChanges(ctx context.Context, t *database.Tx, last, lastAt int64, ended
 
 // pruneNamespaces removes namespaces that were gone before the history begins, removedAtOnce at most. It returns how many these were.
 func pruneNamespaces(ctx context.Context, t *database.Tx) (int64, error) {
-	return t.Exec(ctx, t.DeleteSome("namespaces", "cluster_id, name", removedAtOnce, "uid = '' AND since <= (SELECT pruned FROM history WHERE id = 1)"))
+	return t.Exec(ctx, t.DeleteSome("namespaces", "cluster_id, name", removedAtOnce,
+		"uid = '' AND since <= (SELECT pruned FROM history WHERE id = 1)"))
 }

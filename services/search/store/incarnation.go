@@ -14,9 +14,9 @@ import (
 	"github.com/tripod-k8s/tripod/services/search/store/database"
 )
 
-// A name may be that of one namespace today, and of another one tomorrow. Its UID tells them apart. So rights in a namespace show its past since it has its
-// UID: what was there before belonged to somebody else. The table namespaces has the revision of that, also for a while of namespaces that are gone, whose UID
-// is empty then. The same holds for the names of clusters, and the table clusters.
+// A name may be that of one namespace today, and of another one tomorrow. Its UID tells them apart. So rights in a namespace show its past
+// since it has its UID: what was there before belonged to somebody else. The table namespaces has the revision of that, also for a while of
+// namespaces that are gone, whose UID is empty then. The same holds for the names of clusters, and the table clusters.
 
 var namespacesResource = schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}
 
@@ -41,25 +41,29 @@ func (w *writer) writeNamespaces(ctx context.Context) error {
 		if row[1] != systemNamespace || row[2] == "" {
 			continue
 		}
-		other := w.SQL("UPDATE clusters SET since = ? WHERE id = ? AND EXISTS (SELECT 1 FROM namespaces n WHERE n.cluster_id = ? AND n.name = ? AND n.uid <> ? AND n.uid <> '')",
+		other := w.SQL("UPDATE clusters SET since = ? WHERE id = ? AND EXISTS (SELECT 1 FROM namespaces n WHERE n.cluster_id = ? AND n.name = "+
+			"? AND n.uid <> ? AND n.uid <> '')",
 			row[3], w.stream.clusterID, w.stream.clusterID, systemNamespace, row[2])
 		if _, err := w.Exec(ctx, other); err != nil {
 			return err
 		}
 	}
 	uid, since := w.Inserted("uid"), w.Inserted("since")
-	end := w.OnConflict("cluster_id, name") + "since = CASE WHEN namespaces.uid = " + uid + " THEN namespaces.since ELSE " + since + " END, uid = " + uid
+	end := w.OnConflict("cluster_id, name") + "since = CASE WHEN namespaces.uid = " + uid + " THEN namespaces.since ELSE " + since + " END, " +
+		"uid = " + uid
 	return w.Insert(ctx, "namespaces", []string{"cluster_id", "name", "uid", "since"}, w.namespaces, end)
 }
 
 // forgetNamespaces notes that the Namespaces are gone of which the store has no object, removedAtOnce at a time.
 func (s *Store) forgetNamespaces(ctx context.Context, stream *Stream) error {
 	// By an index: PostgreSQL would compare each name with each, if there are too many for its memory.
-	const gone = "n.cluster_id = ? AND n.uid <> '' AND NOT EXISTS (SELECT 1 FROM objects o WHERE o.kind_id = ? AND o.cluster_id = ? AND o.namespace = '' AND o.name = n.name)"
+	const gone = "n.cluster_id = ? AND n.uid <> '' AND NOT EXISTS (SELECT 1 FROM objects o WHERE o.kind_id = ? AND o.cluster_id = ? AND " +
+		"o.namespace = '' AND o.name = n.name)"
 	for {
 		var names []string
 		err := s.db.Reading(ctx, func(t *database.Tx) error {
-			find := t.SQL("SELECT n.name FROM namespaces n WHERE "+gone+" ORDER BY n.name LIMIT ?", stream.clusterID, stream.kindID, stream.clusterID, removedAtOnce)
+			find := t.SQL("SELECT n.name FROM namespaces n WHERE "+gone+" ORDER BY n.name LIMIT ?", stream.clusterID, stream.kindID,
+				stream.clusterID, removedAtOnce)
 			return t.Each(ctx, find, func(scan func(...any) error) error {
 				names = append(names, "")
 				return scan(&names[len(names)-1])
@@ -141,7 +145,8 @@ func incarnationsAt(ctx context.Context, t *database.Tx, revision int64) (*incar
 	find := t.SQL(`SELECT c.id, c.name, COALESCE(r.generation, 0), (SELECT COUNT(*) FROM streams s JOIN kinds k ON k.id = s.kind_id
 WHERE s.cluster_id = c.id AND s.listed AND k.api_group = '' AND k.version = ? AND k.resource = ?
 AND NOT EXISTS (SELECT 1 FROM unreadable_rights u WHERE u.stream_id = s.id AND u.name = ''))
-FROM clusters c LEFT JOIN cluster_rights r ON r.cluster_id = c.id WHERE c.since <= ?`, namespacesResource.Version, namespacesResource.Resource, revision)
+FROM clusters c LEFT JOIN cluster_rights r ON r.cluster_id = c.id WHERE c.since <= ?`,
+		namespacesResource.Version, namespacesResource.Resource, revision)
 	return in, t.Each(ctx, find, func(scan func(...any) error) error {
 		var name string
 		var id, generation, streams int64
@@ -215,7 +220,9 @@ func (in *incarnations) part(cluster string, resource schema.GroupResource, now 
 		return other || !known || !of.namespaces && !of.sameRights
 	}
 	then := &Part{names: now.names, namespaces: slices.DeleteFunc(slices.Clone(now.namespaces), hides)}
-	then.objects = slices.DeleteFunc(slices.Clone(now.objects), func(object [2]string) bool { return hides(namespaceOfObject(resource, object)) })
+	then.objects = slices.DeleteFunc(slices.Clone(now.objects), func(object [2]string) bool {
+		return hides(namespaceOfObject(resource, object))
+	})
 	if len(then.namespaces)+len(then.names)+len(then.objects) == 0 {
 		then = nil
 	}
@@ -231,7 +238,8 @@ func (p *Part) onlyIf(condition bool) *Part {
 	return p
 }
 
-// limitPast finds out what a search of the past may show: to readers, and of a cluster that the search is about, states of those who have the names now.
+// limitPast finds out what a search of the past may show: to readers, and of a cluster that the search is about, states of those who have
+// the names now.
 func limitPast(ctx context.Context, t *database.Tx, b *search) (err error) {
 	if b.past == nil || b.scope == nil && !b.q.SameClusters {
 		return nil
@@ -240,8 +248,10 @@ func limitPast(ctx context.Context, t *database.Tx, b *search) (err error) {
 	return err
 }
 
-// SameSince reports whether what a scope shows of a resource belonged to the same namespaces and clusters already at a revision. A scope may be nil.
-func (s *Store) SameSince(ctx context.Context, revision int64, resource schema.GroupResource, clusters query.Choice) (same bool, err error) {
+// SameSince reports whether what a scope shows of a resource belonged to the same namespaces and clusters already at a revision. A scope
+// may be nil.
+func (s *Store) SameSince(ctx context.Context, revision int64, resource schema.GroupResource, clusters query.Choice) (same bool,
+	err error) {
 	err = s.db.Searching(ctx, func(t *database.Tx) error {
 		in, err := incarnationsAt(ctx, t, revision)
 		if err != nil {

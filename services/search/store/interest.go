@@ -47,7 +47,8 @@ type share struct {
 	clusters []string
 }
 
-// shares returns what the reader sees of clusters, or more: large parts become whole clusters. It returns nil if it is still too much for a statement.
+// shares returns what the reader sees of clusters, or more: large parts become whole clusters. It returns nil if it is still too much for a
+// statement.
 func (i *Interest) shares(clusters []string) []share {
 	byKey := map[string]*share{}
 	for _, cluster := range clusters {
@@ -91,7 +92,8 @@ func (i *Interest) where(s *database.Statement, shares []share) {
 }
 
 // revisionsOf returns the first changes of interest after a revision and up to another one, and where the search for them ended.
-func revisionsOf(ctx context.Context, t *database.Tx, after, upTo int64, kinds []int64, about *Interest) (found []int64, end int64, err error) {
+func revisionsOf(ctx context.Context, t *database.Tx, after, upTo int64, kinds []int64, about *Interest) (found []int64, end int64,
+	err error) {
 	var shares []share
 	if about.Scope != nil {
 		clusters, err := clusterNames(ctx, t)
@@ -127,7 +129,8 @@ func revisionsOf(ctx context.Context, t *database.Tx, after, upTo int64, kinds [
 
 // changesOf selects changes that may be of interest, with what Interest.has looks at.
 func changesOf(d database.Dialect, after, upTo int64, kinds []int64, about *Interest, shares []share) *database.Statement {
-	find := database.SQL(d, "SELECT c.revision, c.cluster, c.namespace, c.name FROM changes c WHERE c.revision > ? AND c.revision <= ? AND c.kind_id", after, upTo)
+	find := database.SQL(d, "SELECT c.revision, c.cluster, c.namespace, c.name FROM changes c WHERE c.revision > ? AND c.revision <= ? AND "+
+		"c.kind_id", after, upTo)
 	about.where(database.OneOf(find, kinds), shares)
 	return find.Add(" ORDER BY c.revision LIMIT ?", rowsLookedAt)
 }

@@ -15,11 +15,13 @@ import (
 	"github.com/tripod-k8s/tripod/services/search/store/database"
 )
 
-// The kind, the scope, the names and the columns of a resource belong to a stream: clusters may disagree about them. An answer about one cluster has those
-// of this cluster. An answer about several has those of the hub if that is among them and has the resource. Otherwise, it has those of most of them, and of
-// equally many, those of the stream that was there first. So no cluster changes what others show, unless the hub lacks the resource and most agree with it.
+// The kind, the scope, the names and the columns of a resource belong to a stream: clusters may disagree about them. An answer about one
+// cluster has those of this cluster. An answer about several has those of the hub if that is among them and has the resource. Otherwise, it
+// has those of most of them, and of equally many, those of the stream that was there first. So no cluster changes what others show, unless
+// the hub lacks the resource and most agree with it.
 
-// kindColumns are the name of a kind and its scope, as the writer of the stream s has them. A version of search before schema 10 only writes those of k.
+// kindColumns are the name of a kind and its scope, as the writer of the stream s has them. A version of search before schema 10 only
+// writes those of k.
 const kindColumns = "COALESCE(s.kind, k.kind), COALESCE(s.namespaced, k.namespaced)"
 
 // description is what some streams say about a resource.
@@ -35,15 +37,16 @@ func (s *Store) Kinds(ctx context.Context, clusters ...string) ([]Kind, error) {
 	return slices.DeleteFunc(all, func(k Kind) bool { return k.GroupVersionResource == InvolvedEvents.GroupVersionResource }), err
 }
 
-// Kind returns one resource of a cluster, or of all clusters if the name is empty. If inNamespace is set, those clusters count that have it in namespaces. It
-// returns ErrUnknownKind if there is none.
+// Kind returns one resource of a cluster, or of all clusters if the name is empty. If inNamespace is set, those clusters count that have it
+// in namespaces. It returns ErrUnknownKind if there is none.
 func (s *Store) Kind(ctx context.Context, cluster string, resource schema.GroupVersionResource, inNamespace bool) (Kind, error) {
 	if resource == InvolvedEvents.GroupVersionResource {
 		return Kind{GroupVersionResource: resource}, ErrUnknownKind
 	}
 	var found []description
 	err := s.db.Reading(ctx, func(t *database.Tx) error {
-		find := t.SQL(findDescriptions+" WHERE k.api_group = ? AND k.version = ? AND k.resource = ?", s.hub, resource.Group, resource.Version, resource.Resource)
+		find := t.SQL(findDescriptions+" WHERE k.api_group = ? AND k.version = ? AND k.resource = ?", s.hub, resource.Group, resource.Version,
+			resource.Resource)
 		if cluster != "" {
 			find.Add(" AND s.cluster_id = (SELECT id FROM clusters WHERE name = ?)", cluster)
 		}
@@ -93,7 +96,8 @@ func parts(clusters []string) [][]string {
 }
 
 // findDescriptions has the name of the hub as its first value.
-const findDescriptions = "SELECT k.api_group, k.version, k.resource, COALESCE(s.kind, k.kind) AS kind, COALESCE(s.namespaced, k.namespaced) AS namespaced," +
+const findDescriptions = "SELECT k.api_group, k.version, k.resource, COALESCE(s.kind, k.kind) AS kind, COALESCE(s.namespaced, " +
+	"k.namespaced) AS namespaced," +
 	" s.details, COUNT(*) AS streams, MIN(s.id) AS oldest, MAX(CASE WHEN c.name = ? THEN 1 ELSE 0 END) AS hub" +
 	" FROM streams s JOIN kinds k ON k.id = s.kind_id JOIN clusters c ON c.id = s.cluster_id"
 
@@ -103,7 +107,8 @@ const byDescription = " GROUP BY k.api_group, k.version, k.resource, " + kindCol
 // withoutColumns ends a statement that begins with findDescriptions. The database takes the columns out of what many streams say at once.
 func withoutColumns(t *database.Tx, find *database.Statement) *database.Statement {
 	details := t.WithoutKey("d.details", "columns")
-	return find.Within("SELECT d.api_group, d.version, d.resource, d.kind, d.namespaced, "+details+", d.streams, d.oldest, d.hub FROM (", byDescription+") d")
+	return find.Within("SELECT d.api_group, d.version, d.resource, d.kind, d.namespaced, "+details+", d.streams, d.oldest, d.hub FROM (",
+		byDescription+") d")
 }
 
 // descriptions returns what streams say, once for all that say the same.
@@ -128,8 +133,8 @@ func descriptions(ctx context.Context, t *database.Tx, find *database.Statement)
 	return found, err
 }
 
-// agreed returns each resource as the hub or else most streams describe it, in the order of group, version and resource. Most count in the name and scope first,
-// and then, among those, in the details.
+// agreed returns each resource as the hub or else most streams describe it, in the order of group, version and resource. Most count in the
+// name and scope first, and then, among those, in the details.
 func agreed(found []description) []Kind {
 	type named struct {
 		schema.GroupVersionResource

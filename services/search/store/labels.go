@@ -20,8 +20,8 @@ func (b *search) notFoundByTerms(r labels.Requirement) bool { return !b.foundByT
 // few is how many objects PostgreSQL sorts faster than it goes through all of a kind in their order.
 const few = 20_000
 
-// chooseIndex decides how a database with an index of terms finds a page of objects with certain labels. Its planner knows neither how many there are nor that their terms are
-// of one kind, and combines indexes of millions of objects to learn that.
+// chooseIndex decides how a database with an index of terms finds a page of objects with certain labels. Its planner knows neither how many
+// there are nor that their terms are of one kind, and combines indexes of millions of objects to learn that.
 func chooseIndex(ctx context.Context, t *database.Tx, b *search) error {
 	if !slices.ContainsFunc(b.q.Labels, b.foundByTerms) {
 		return nil
@@ -33,7 +33,8 @@ func chooseIndex(ctx context.Context, t *database.Tx, b *search) error {
 		}
 	}
 	n, err := database.Value[int64](ctx, t, find.Add(" LIMIT ?) found", few+1))
-	if b.byLabels = n <= few; b.byLabels && b.isWholeButForLabels() && b.clusters == nil && !slices.ContainsFunc(b.q.Labels, b.notFoundByTerms) {
+	b.byLabels = n <= few
+	if b.byLabels && b.isWholeButForLabels() && b.clusters == nil && !slices.ContainsFunc(b.q.Labels, b.notFoundByTerms) {
 		b.known = &n
 	}
 	return err

@@ -29,8 +29,8 @@ func (p *Part) size() int { return len(p.namespaces) + len(p.names) + 2*len(p.ob
 // Whole is the part with all objects.
 var Whole = &Part{all: true}
 
-// NewPart returns a part that has all objects of some namespaces, the objects with some names in any namespace, and others by namespace and name.
-// It is nil if it has nothing. It takes the slices, and sorts them.
+// NewPart returns a part that has all objects of some namespaces, the objects with some names in any namespace, and others by namespace and
+// name. It is nil if it has nothing. It takes the slices, and sorts them.
 func NewPart(namespaces, names []string, objects [][2]string) *Part {
 	slices.Sort(namespaces)
 	slices.Sort(names)

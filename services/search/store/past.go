@@ -18,9 +18,9 @@ import (
 	"github.com/tripod-k8s/tripod/services/search/store/objectjson"
 )
 
-// A state of an object begins with a change, and ends with the next one. So what there was at a revision is in two places: objects that have not
-// changed since are in the table objects, with revisions up to that one. Of every other object, the history has one change that came later and ended a
-// state which had begun before, and the table versions has that state.
+// A state of an object begins with a change, and ends with the next one. So what there was at a revision is in two places: objects that
+// have not changed since are in the table objects, with revisions up to that one. Of every other object, the history has one change that
+// came later and ended a state which had begun before, and the table versions has that state.
 
 // past is an earlier state that a search looks at, from some place on.
 type past struct {
@@ -50,8 +50,8 @@ func pastOf(ctx context.Context, t *database.Tx, q *query.Query, last int64) (*p
 	return p, err
 }
 
-// revisionAt returns the revision of a moment. It returns ErrPruned or ErrFuture if the history does not have it. The history has no time before the first
-// change: clusters had objects then, which search did not know.
+// revisionAt returns the revision of a moment. It returns ErrPruned or ErrFuture if the history does not have it. The history has no time
+// before the first change: clusters had objects then, which search did not know.
 func revisionAt(ctx context.Context, t *database.Tx, m *query.Moment) (int64, error) {
 	switch {
 	case m.Latest:
@@ -112,7 +112,8 @@ func (p *past) where(s *database.Statement, b *search) {
 // differing appends a join with the objects that changed between the two moments of a query, if it has two.
 func (p *past) differing(s *database.Statement, id string) {
 	if p.from >= 0 {
-		s.Add(" JOIN (SELECT object_id, MAX(committed_at) AS changed_at FROM changes WHERE revision > ? AND revision <= ? GROUP BY object_id) d ON d.object_id = "+id,
+		s.Add(" JOIN (SELECT object_id, MAX(committed_at) AS changed_at FROM changes WHERE revision > ? AND revision <= ? GROUP BY object_id) "+
+			"d ON d.object_id = "+id,
 			min(p.from, p.revision), max(p.from, p.revision))
 	}
 }
@@ -131,7 +132,8 @@ const unknownChange = ", 0"
 // hasUnchanged reports whether objects that have not changed since can be among what a query asks for.
 func (p *past) hasUnchanged() bool { return p.from < p.revision }
 
-// unchangedObjects selects the first objects that have been as they are since the state, at most as many as are needed. Zero stands for all.
+// unchangedObjects selects the first objects that have been as they are since the state, at most as many as are needed. Zero stands for
+// all.
 func (b *search) unchangedObjects(needed int64) *database.Statement {
 	if needed == 0 {
 		needed = math.MaxInt64
@@ -179,7 +181,8 @@ func countUnchanged(ctx context.Context, t *database.Tx, b *search) (int64, erro
 
 // endedStates selects the states that were there at a revision and that have ended since.
 func (p *past) endedStates(s *database.Statement) *database.Statement {
-	s.Add("SELECT " + endedColumns + p.changedAt() + " FROM changes c JOIN versions v ON v.revision = c.previous JOIN kinds k ON k.id = c.kind_id")
+	s.Add("SELECT " + endedColumns + p.changedAt() + " FROM changes c JOIN versions v ON v.revision = c.previous JOIN kinds k ON k.id = " +
+		"c.kind_id")
 	p.differing(s, "c.object_id")
 	s.Add(" WHERE c.revision > ? AND c.previous > 0 AND c.previous <= ?", p.revision, p.revision)
 	switch {
@@ -208,8 +211,8 @@ func (b *search) endedObjects(upTo *entry) *database.Statement {
 	return find
 }
 
-// ended returns the first states that have ended since and that a query asks for, and how many there are in all. upTo bounds them where that helps: the
-// page does not go beyond.
+// ended returns the first states that have ended since and that a query asks for, and how many there are in all. upTo bounds them where
+// that helps: the page does not go beyond.
 func ended(ctx context.Context, t *database.Tx, b *search, needed int64, upTo *entry) (all []*entry, total int64, err error) {
 	p, in := b.past, b.order()
 	if p.revision == p.last {
@@ -341,7 +344,8 @@ func entryAt(ctx context.Context, t *database.Tx, b *search, id int64) (*entry, 
 }
 
 // GetAt returns an object of a cluster as it was at a moment. One outside of the scope did not exist.
-func (s *Store) GetAt(ctx context.Context, m *query.Moment, cluster string, resource schema.GroupVersionResource, namespace, name string) (f Found, err error) {
+func (s *Store) GetAt(ctx context.Context, m *query.Moment, cluster string, resource schema.GroupVersionResource, namespace,
+	name string) (f Found, err error) {
 	err = s.db.Searching(ctx, func(t *database.Tx) error {
 		if err := isCurrent(ctx, t, s.scope, cluster); err != nil {
 			return err
@@ -360,7 +364,8 @@ func (s *Store) GetAt(ctx context.Context, m *query.Moment, cluster string, reso
 		if !b.part(cluster, resource.GroupResource()).Allows(namespace, name) {
 			return ErrNotFound
 		}
-		find := p.endedStates(t.SQL("")).Add(" AND c.cluster = ? AND c.namespace = ? AND c.name = ? AND k.api_group = ? AND k.version = ? AND k.resource = ?",
+		find := p.endedStates(t.SQL("")).Add(" AND c.cluster = ? AND c.namespace = ? AND c.name = ? AND k.api_group = ? AND k.version = ? AND "+
+			"k.resource = ?",
 			cluster, namespace, name, resource.Group, resource.Version, resource.Resource)
 		e, err := scanEnded(t.Row(ctx, find).Scan)
 		if errors.Is(err, sql.ErrNoRows) { // it has not changed since

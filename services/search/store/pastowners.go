@@ -100,9 +100,10 @@ func (b *search) namedOwner(s *database.Statement, table string) {
 
 func (b *search) isNamedOwner(e *entry) bool { return b.q.Clusters.Has(e.Cluster) }
 
-// generation returns the objects of the past, of all kinds, that the reader sees and for which conditions hold: one for objects that are as they were, and
-// two for states that have ended.
-func generationOf(ctx context.Context, t *database.Tx, b *search, unchanged, ended func(*database.Statement), isEnded func(*entry) bool) (*parents, error) {
+// generation returns the objects of the past, of all kinds, that the reader sees and for which conditions hold: one for objects that are as
+// they were, and two for states that have ended.
+func generationOf(ctx context.Context, t *database.Tx, b *search, unchanged, ended func(*database.Statement),
+	isEnded func(*entry) bool) (*parents, error) {
 	next := &parents{}
 	find := t.SQL("SELECT o.uid, o.cluster_id FROM objects o WHERE o.revision <= ?", b.past.revision)
 	if b.clusters != nil {
@@ -138,8 +139,8 @@ func generationOf(ctx context.Context, t *database.Tx, b *search, unchanged, end
 	return next, err
 }
 
-// endedGeneration selects the states of all kinds that have ended since, in the clusters of a query and as far as the reader may see them, and for which a
-// condition holds.
+// endedGeneration selects the states of all kinds that have ended since, in the clusters of a query and as far as the reader may see them,
+// and for which a condition holds.
 func (b *search) endedGeneration(condition func(*database.Statement)) *database.Statement {
 	find := (&past{revision: b.past.revision, from: -1}).endedStates(b.SQL(""))
 	database.Choose(find, "c.cluster", b.q.Clusters)

@@ -17,7 +17,8 @@ import (
 
 // isRBAC reports whether a resource is one of those that rights are made of.
 func isRBAC(r schema.GroupVersionResource) bool {
-	return r.GroupVersion() == rbacv1.SchemeGroupVersion && slices.Contains([]string{"roles", "rolebindings", "clusterroles", "clusterrolebindings"}, r.Resource)
+	return r.GroupVersion() == rbacv1.SchemeGroupVersion &&
+		slices.Contains([]string{"roles", "rolebindings", "clusterroles", "clusterrolebindings"}, r.Resource)
 }
 
 // An RBAC object has at most maxRBACParts rules and subjects, and maxRBACValues values: `{}` and `""` are short in JSON, but not in memory.
@@ -57,7 +58,8 @@ var readVerbs = []string{"get", "list", "watch", rbacv1.VerbAll}
 
 // IsReadable reports whether a rule may let somebody see something.
 func IsReadable(rule *rbacv1.PolicyRule) bool {
-	return rule != nil && len(rule.Resources) > 0 && slices.ContainsFunc(rule.Verbs, func(verb string) bool { return slices.Contains(readVerbs, verb) })
+	reads := func(verb string) bool { return slices.Contains(readVerbs, verb) }
+	return rule != nil && len(rule.Resources) > 0 && slices.ContainsFunc(rule.Verbs, reads)
 }
 
 // RuleText returns the same text for equal rules only, about resources.

@@ -47,8 +47,8 @@ type Page struct {
 	// More reports whether the limit or the size has cut the list, and Next where. Full is set if that was the size.
 	More, Full bool
 	Next       *query.Position
-	// Heard is when clusters of the query were heard: those that were not heard for StaleAfter, or all if the query asks for that. It is zero for those whose
-	// first list is not complete.
+	// Heard is when clusters of the query were heard: those that were not heard for StaleAfter, or all if the query asks for that. It is zero
+	// for those whose first list is not complete.
 	Heard map[string]time.Time
 	// LeftOut are clusters of which the list has nothing, because the rights of the reader there name too many namespaces and objects.
 	LeftOut []string
@@ -61,8 +61,9 @@ func (f *Found) GroupResource() schema.GroupResource {
 	return schema.GroupResource{Group: f.Kind.Group, Resource: f.Resource}
 }
 
-// List calls found for each object of a search. Each resource is asked for that any of these patterns describes; an empty part of a pattern stands for all
-// values. ErrUnknownKind says that there is none, and a *StaleError that a cluster is older than the query accepts. All is of one state of the database.
+// List calls found for each object of a search. Each resource is asked for that any of these patterns describes; an empty part of a pattern
+// stands for all values. ErrUnknownKind says that there is none, and a *StaleError that a cluster is older than the query accepts. All is
+// of one state of the database.
 func (s *Store) List(ctx context.Context, patterns []schema.GroupVersionResource, q *query.Query, found func(Found) error) (Page, error) {
 	page := Page{Remaining: -1}
 	err := s.db.Searching(ctx, func(t *database.Tx) error {
@@ -108,7 +109,8 @@ func (s *Store) List(ctx context.Context, patterns []schema.GroupVersionResource
 }
 
 // newSearch returns a search with what the database knows of its kinds and clusters, and of what the reader sees in them.
-func newSearch(ctx context.Context, t *database.Tx, s *Store, patterns []schema.GroupVersionResource, q *query.Query, past *past) (*search, error) {
+func newSearch(ctx context.Context, t *database.Tx, s *Store, patterns []schema.GroupVersionResource, q *query.Query, past *past) (*search,
+	error) {
 	b := &search{Dialect: t.Dialect, q: q, scope: s.scope, bounds: s.bounds, past: past}
 	var err error
 	if b.kinds, err = kindIDs(ctx, t, patterns); err != nil {
@@ -192,7 +194,8 @@ func listLatest(ctx context.Context, t *database.Tx, b *search, page *Page, foun
 }
 
 // Get returns an object of a cluster. One outside of the scope does not exist.
-func (s *Store) Get(ctx context.Context, cluster string, resource schema.GroupVersionResource, namespace, name string) (f Found, err error) {
+func (s *Store) Get(ctx context.Context, cluster string, resource schema.GroupVersionResource, namespace, name string) (f Found,
+	err error) {
 	err = s.db.Reading(ctx, func(t *database.Tx) error {
 		if err := isCurrent(ctx, t, s.scope, cluster); err != nil {
 			return err

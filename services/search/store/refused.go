@@ -11,13 +11,14 @@ import (
 	"github.com/tripod-k8s/tripod/services/search/store/objectjson"
 )
 
-// IsRefused reports whether an error of Write is about the values of an object, such as one that is too long, so that others could be written.
+// IsRefused reports whether an error of Write is about the values of an object, such as one that is too long, so that others could be
+// written.
 func IsRefused(err error) bool {
 	return errors.Is(err, objectjson.ErrNoObject) || database.IsRefusal(err)
 }
 
-// IsAboutData reports whether a batch that the database does not take has values which it does not take, by an error that says nothing of that: then it takes
-// the same batch without changes.
+// IsAboutData reports whether a batch that the database does not take has values which it does not take, by an error that says nothing of
+// that: then it takes the same batch without changes.
 func (s *Store) IsAboutData(ctx context.Context, stream *Stream, err error) bool {
 	if !database.MayBeRefusal(err) {
 		return false

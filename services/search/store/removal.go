@@ -81,7 +81,8 @@ func (s *Store) RemoveCluster(ctx context.Context, name string) error {
 		return 0, database.InTurn(
 			func() error { return changePolicies(ctx, t) },
 			func() error {
-				return t.All(ctx, t.SQL("DELETE FROM cluster_rights WHERE "+ofCluster, name), t.SQL("UPDATE streams SET epoch = epoch + 1, resource_version = '' WHERE "+ofCluster, name))
+				return t.All(ctx, t.SQL("DELETE FROM cluster_rights WHERE "+ofCluster, name),
+					t.SQL("UPDATE streams SET epoch = epoch + 1, resource_version = '' WHERE "+ofCluster, name))
 			})
 	})
 	for left := 1; left > 0 && err == nil; {
@@ -118,7 +119,8 @@ func removeEmptyCluster(ctx context.Context, t *database.Tx, name string) (left 
 func (s *Store) removeStreams(ctx context.Context, cluster string) error {
 	var streams []*Stream
 	err := s.db.Reading(ctx, func(t *database.Tx) error {
-		return t.Each(ctx, t.SQL("SELECT s.id, s.cluster_id, s.kind_id FROM streams s JOIN clusters c ON c.id = s.cluster_id WHERE c.name = ?", cluster),
+		return t.Each(ctx, t.SQL("SELECT s.id, s.cluster_id, s.kind_id FROM streams s JOIN clusters c ON c.id = s.cluster_id WHERE c.name = ?",
+			cluster),
 			func(scan func(...any) error) error {
 				stream := &Stream{cluster: cluster}
 				streams = append(streams, stream)

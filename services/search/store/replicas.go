@@ -10,7 +10,8 @@ import (
 	"github.com/tripod-k8s/tripod/services/search/store/database"
 )
 
-// Beat notes that a replica is alive. It returns a number for each replica, which grows with each of its beats. So nobody has to compare clocks.
+// Beat notes that a replica is alive. It returns a number for each replica, which grows with each of its beats. So nobody has to compare
+// clocks.
 func (s *Store) Beat(ctx context.Context, replica string) (beats map[string]int64, err error) {
 	beats = map[string]int64{}
 	err = s.db.Within(ctx, func(t *database.Tx) error {
@@ -40,7 +41,8 @@ func (s *Store) RemoveReplicas(ctx context.Context, names ...string) error {
 	})
 }
 
-// Tell keeps what the writer of a stream says about it, in JSON, for other replicas. It returns ErrFenced if another replica has opened the stream since.
+// Tell keeps what the writer of a stream says about it, in JSON, for other replicas. It returns ErrFenced if another replica has opened the
+// stream since.
 func (s *Store) Tell(ctx context.Context, stream *Stream, state any) error {
 	text, err := json.Marshal(state)
 	if err != nil {
@@ -54,7 +56,8 @@ func (s *Store) Tell(ctx context.Context, stream *Stream, state any) error {
 		if err != nil {
 			return err
 		}
-		_, err = t.Exec(ctx, t.SQL("INSERT INTO stream_states (stream_id, state) VALUES (?, ?)"+t.OnConflict("stream_id")+"state = "+t.Inserted("state"), stream.id, string(text)))
+		put := t.SQL("INSERT INTO stream_states (stream_id, state) VALUES (?, ?)", stream.id, string(text))
+		_, err = t.Exec(ctx, put.Add(t.OnConflict("stream_id")+"state = "+t.Inserted("state")))
 		return err
 	})
 }

@@ -16,13 +16,15 @@ import (
 	"github.com/tripod-k8s/tripod/services/search/store/database"
 )
 
-// Rights are what the RBAC objects of clusters say, in the version v1, if a cluster has a policy of rights. Each transaction that changes those of a cluster
-// sets the generation of the cluster to its last revision. So a transaction that reads objects sees which rights are in force with them, and changes in one
-// cluster do not concern those who read another one. The table rights_changes has the last change in any cluster, and the last policy that came or went.
+// Rights are what the RBAC objects of clusters say, in the version v1, if a cluster has a policy of rights. Each transaction that changes
+// those of a cluster sets the generation of the cluster to its last revision. So a transaction that reads objects sees which rights are in
+// force with them, and changes in one cluster do not concern those who read another one. The table rights_changes has the last change in
+// any cluster, and the last policy that came or went.
 
 // changeRightsOf notes that rights have changed that a stream of RBAC objects has. Call it when the transaction has its revisions.
 func changeRightsOf(ctx context.Context, t *database.Tx, stream *Stream) error {
-	changed, err := t.Exec(ctx, t.SQL("UPDATE cluster_rights SET generation = ("+database.LastRevision+") WHERE cluster_id = ?", stream.clusterID))
+	changed, err := t.Exec(ctx, t.SQL("UPDATE cluster_rights SET generation = ("+database.LastRevision+") WHERE cluster_id = ?",
+		stream.clusterID))
 	if err != nil || changed == 0 { // the RBAC of the cluster decides nothing
 		return err
 	}
@@ -32,7 +34,8 @@ func changeRightsOf(ctx context.Context, t *database.Tx, stream *Stream) error {
 
 // changePolicies notes that a policy or a cluster has come or gone.
 func changePolicies(ctx context.Context, t *database.Tx) error {
-	_, err := t.Exec(ctx, t.SQL("UPDATE rights_changes SET changed = ("+database.LastRevision+"), removed = ("+database.LastRevision+") WHERE id = 1"))
+	_, err := t.Exec(ctx, t.SQL("UPDATE rights_changes SET changed = ("+database.LastRevision+"), removed = ("+database.LastRevision+") "+
+		"WHERE id = 1"))
 	return err
 }
 
@@ -55,7 +58,8 @@ func isCurrent(ctx context.Context, t *database.Tx, scope Scope, clusters ...str
 	}
 	for part := range slices.Chunk(clusters, database.RowsAtOnce) {
 		has := map[string]int64{}
-		find := database.List(t.SQL("SELECT c.name, r.generation FROM cluster_rights r JOIN clusters c ON c.id = r.cluster_id WHERE c.name IN "), part)
+		find := database.List(t.SQL("SELECT c.name, r.generation FROM cluster_rights r JOIN clusters c ON c.id = r.cluster_id WHERE c.name IN "),
+			part)
 		err := t.Each(ctx, find, func(scan func(...any) error) error {
 			var cluster string
 			var generation int64
@@ -121,12 +125,13 @@ func (s *Store) SetRights(ctx context.Context, cluster, policy string) error {
 func (s *Store) RightsPolicies(ctx context.Context) (policies map[string]string, err error) {
 	policies = map[string]string{}
 	err = s.db.Reading(ctx, func(t *database.Tx) error {
-		return t.Each(ctx, t.SQL("SELECT c.name, r.policy FROM cluster_rights r JOIN clusters c ON c.id = r.cluster_id"), func(scan func(...any) error) error {
-			var cluster, policy string
-			err := scan(&cluster, &policy)
-			policies[cluster] = policy
-			return err
-		})
+		return t.Each(ctx, t.SQL("SELECT c.name, r.policy FROM cluster_rights r JOIN clusters c ON c.id = r.cluster_id"),
+			func(scan func(...any) error) error {
+				var cluster, policy string
+				err := scan(&cluster, &policy)
+				policies[cluster] = policy
+				return err
+			})
 	})
 	return policies, err
 }
@@ -162,14 +167,15 @@ func (w *writer) changesRights(ctx context.Context, changes []Change, known map[
 	}
 	changed := false
 	for part := range slices.Chunk(slices.Sorted(maps.Keys(former)), database.RowsAtOnce) {
-		err := w.Each(ctx, database.List(w.SQL("SELECT o.id, o.object, "+database.Original("o.revision")+" FROM objects o WHERE o.id IN "), part), func(scan func(...any) error) error {
-			var id int64
-			var object, original []byte
-			err := scan(&id, &object, &original)
-			was, unreadable := normalizedRBAC(w.stream.resource, database.Served(object, original))
-			changed = changed || unreadable != nil || was != former[id]
-			return err
-		})
+		err := w.Each(ctx, database.List(w.SQL("SELECT o.id, o.object, "+database.Original("o.revision")+" FROM objects o WHERE o.id IN "), part),
+			func(scan func(...any) error) error {
+				var id int64
+				var object, original []byte
+				err := scan(&id, &object, &original)
+				was, unreadable := normalizedRBAC(w.stream.resource, database.Served(object, original))
+				changed = changed || unreadable != nil || was != former[id]
+				return err
+			})
 		if err != nil {
 			return false, err
 		}
@@ -178,7 +184,8 @@ func (w *writer) changesRights(ctx context.Context, changes []Change, known map[
 }
 
 // Unreadable is an RBAC object that cannot be read: it is wrong, or stands for one that was refused. It makes all rights of its namespace
-// unknown, or those of its cluster if it has none: a binding that was narrowed would stay in force otherwise. Without a name, it stands for all of its resource.
+// unknown, or those of its cluster if it has none: a binding that was narrowed would stay in force otherwise. Without a name, it stands for
+// all of its resource.
 type Unreadable struct {
 	// Resource is that of the object, such as rolebindings.
 	Resource, Namespace, Name string
@@ -229,7 +236,8 @@ func (w *writer) noteUnreadable(ctx context.Context, changes []Change) error {
 		}
 	}
 	for part := range slices.Chunk(keys, database.RowsAtOnce) {
-		if _, err := w.Exec(ctx, database.Pairs(w.SQL("DELETE FROM unreadable_rights WHERE stream_id = ? AND (namespace, name) IN ", w.stream.id), part)); err != nil {
+		if _, err := w.Exec(ctx, database.Pairs(w.SQL("DELETE FROM unreadable_rights WHERE stream_id = ? AND (namespace, name) IN ", w.stream.id),
+			part)); err != nil {
 			return err
 		}
 	}
@@ -248,8 +256,10 @@ func (s *Store) UnreadableRights(ctx context.Context) (map[string][]Unreadable, 
 	unreadable := map[string][]Unreadable{}
 	err := s.db.Reading(ctx, func(t *database.Tx) error {
 		find := t.SQL(`SELECT c.name, k.resource, u.namespace, u.name, u.reason
-FROM (SELECT stream_id, namespace, name, reason, ROW_NUMBER() OVER (PARTITION BY stream_id ORDER BY namespace, name) AS n FROM unreadable_rights) u
-JOIN streams s ON s.id = u.stream_id JOIN clusters c ON c.id = s.cluster_id JOIN cluster_rights r ON r.cluster_id = c.id JOIN kinds k ON k.id = s.kind_id
+FROM (SELECT stream_id, namespace, name, reason, ROW_NUMBER() OVER (PARTITION BY stream_id ORDER BY namespace, name) AS n
+  FROM unreadable_rights) u
+JOIN streams s ON s.id = u.stream_id JOIN clusters c ON c.id = s.cluster_id JOIN cluster_rights r ON r.cluster_id = c.id
+JOIN kinds k ON k.id = s.kind_id
 WHERE u.n <= ? AND k.api_group = ? ORDER BY u.stream_id, u.namespace, u.name`, most, rbacv1.GroupName)
 		return t.Each(ctx, find, func(scan func(...any) error) error {
 			var cluster string
@@ -279,13 +289,14 @@ func (s *Store) RightsIndex(ctx context.Context) (index RightsIndex, err error) 
 		if index.Changed, err = rightsChanged(ctx, t); err != nil {
 			return err
 		}
-		return t.Each(ctx, t.SQL("SELECT c.name, r.generation FROM cluster_rights r JOIN clusters c ON c.id = r.cluster_id"), func(scan func(...any) error) error {
-			var cluster string
-			var generation int64
-			err := scan(&cluster, &generation)
-			index.Generations[cluster] = generation
-			return err
-		})
+		return t.Each(ctx, t.SQL("SELECT c.name, r.generation FROM cluster_rights r JOIN clusters c ON c.id = r.cluster_id"),
+			func(scan func(...any) error) error {
+				var cluster string
+				var generation int64
+				err := scan(&cluster, &generation)
+				index.Generations[cluster] = generation
+				return err
+			})
 	})
 	return index, err
 }

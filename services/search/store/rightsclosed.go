@@ -39,7 +39,8 @@ func (s *Store) CloseRights(ctx context.Context, stream *Stream, reason string) 
 			return err
 		}
 		row := []any{stream.id, "", "", int64(0), speakableReason(reason)}
-		if err := t.Insert(ctx, "unreadable_rights", []string{"stream_id", "namespace", "name", "listing", "reason"}, [][]any{row}, ""); err != nil {
+		if err := t.Insert(ctx, "unreadable_rights", []string{"stream_id", "namespace", "name", "listing", "reason"}, [][]any{row},
+			""); err != nil {
 			return err
 		}
 		return changeRightsOf(ctx, t, stream)

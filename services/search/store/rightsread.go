@@ -42,7 +42,8 @@ type RBACObject struct {
 func (s *Store) ReadRights(ctx context.Context, cluster string, do func(*RightsReading) error) error {
 	return s.db.Reading(ctx, func(t *database.Tx) error {
 		r := &RightsReading{tx: t, resources: map[int64]string{}}
-		find := t.SQL("SELECT c.id, r.policy, r.generation FROM cluster_rights r JOIN clusters c ON c.id = r.cluster_id WHERE c.name = ?", cluster)
+		find := t.SQL("SELECT c.id, r.policy, r.generation FROM cluster_rights r JOIN clusters c ON c.id = r.cluster_id WHERE c.name = ?",
+			cluster)
 		err := t.Row(ctx, find).Scan(&r.ClusterID, &r.Policy, &r.Generation)
 		if database.IsNone(err) {
 			return do(r)
@@ -60,7 +61,8 @@ func (s *Store) ReadRights(ctx context.Context, cluster string, do func(*RightsR
 func (r *RightsReading) readStreams(ctx context.Context) error {
 	t := r.tx
 	find := t.SQL(`SELECT k.id, k.resource, s.listed, s.objects, COALESCE(u.reason, '') FROM streams s JOIN kinds k ON k.id = s.kind_id
-LEFT JOIN unreadable_rights u ON u.stream_id = s.id AND u.namespace = '' AND u.name = '' WHERE s.cluster_id = ? AND k.api_group = ? AND k.version = ?`,
+LEFT JOIN unreadable_rights u ON u.stream_id = s.id AND u.namespace = '' AND u.name = ''
+WHERE s.cluster_id = ? AND k.api_group = ? AND k.version = ?`,
 		r.ClusterID, rbacv1.GroupName, rbacv1.SchemeGroupVersion.Version)
 	err := t.Each(ctx, find, func(scan func(...any) error) error {
 		var kind, objects int64
@@ -82,8 +84,8 @@ LEFT JOIN unreadable_rights u ON u.stream_id = s.id AND u.namespace = '' AND u.n
 // maxChanges is how many changes of all clusters are read at most to find those of RBAC objects.
 const maxChanges = 10_000
 
-// Changes calls changed for the objects that have changed after a generation, and returns the IDs of objects that are gone since. If these are not known, or
-// for generation 0, it calls changed for all, and whole is true.
+// Changes calls changed for the objects that have changed after a generation, and returns the IDs of objects that are gone since. If these
+// are not known, or for generation 0, it calls changed for all, and whole is true.
 func (r *RightsReading) Changes(ctx context.Context, after int64, changed func(RBACObject) error) (whole bool, gone []int64, err error) {
 	t := r.tx
 	kinds := slices.Sorted(maps.Keys(r.resources))
@@ -125,7 +127,8 @@ func (r *RightsReading) knowsChanges(ctx context.Context, after int64) (bool, er
 	if after == 0 {
 		return false, nil
 	}
-	n, err := database.Value[int64](ctx, t, t.SQL("SELECT COUNT(*) FROM revisions r, history h WHERE r.id = 1 AND h.id = 1 AND h.pruned <= ? AND r.last >= ? AND r.last - ? <= ?",
+	n, err := database.Value[int64](ctx, t, t.SQL("SELECT COUNT(*) FROM revisions r, history h WHERE r.id = 1 AND h.id = 1 AND h.pruned <= "+
+		"? AND r.last >= ? AND r.last - ? <= ?",
 		after, after, after, maxChanges))
 	return n > 0, err
 }

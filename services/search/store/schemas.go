@@ -21,19 +21,20 @@ import (
 // versionPath is the path of the document with the version of a cluster, beside those of OpenAPI.
 const versionPath = "version"
 
-// Schemas are the OpenAPI v3 documents of clusters, one for each group-version: "api/v1", "apis/apps/v1". Clusters of the same version have the same
-// documents, of which the database keeps one. Its key is a digest that the store computes, because a member could claim any.
+// Schemas are the OpenAPI v3 documents of clusters, one for each group-version: "api/v1", "apis/apps/v1". Clusters of the same version have
+// the same documents, of which the database keeps one. Its key is a digest that the store computes, because a member could claim any.
 
 // SchemaVersions returns what a cluster has called the state of each document that is kept of it.
 func (s *Store) SchemaVersions(ctx context.Context, cluster string) (map[string]string, error) {
 	return s.schemas(ctx, "SELECT s.path, s.version FROM openapi s JOIN clusters c ON c.id = s.cluster_id WHERE c.name = ?", cluster)
 }
 
-// SchemaDigests returns the digests of the documents of a cluster by path, or of all clusters if the name is empty. Of several clusters, that of the
-// hub counts, or else that of the one that was added first.
+// SchemaDigests returns the digests of the documents of a cluster by path, or of all clusters if the name is empty. Of several clusters,
+// that of the hub counts, or else that of the one that was added first.
 func (s *Store) SchemaDigests(ctx context.Context, cluster string) (map[string]string, error) {
 	if cluster != "" {
-		return s.schemas(ctx, "SELECT s.path, s.digest FROM openapi s JOIN clusters c ON c.id = s.cluster_id WHERE c.name = ? AND s.path <> ?", cluster, versionPath)
+		return s.schemas(ctx, "SELECT s.path, s.digest FROM openapi s JOIN clusters c ON c.id = s.cluster_id WHERE c.name = ? AND s.path <> ?",
+			cluster, versionPath)
 	}
 	return s.schemas(ctx, "SELECT r.path, r.digest FROM (SELECT s.path, s.digest, ROW_NUMBER() OVER"+
 		" (PARTITION BY s.path ORDER BY CASE WHEN c.name = ? THEN 0 ELSE 1 END, s.cluster_id) AS place"+
@@ -69,7 +70,8 @@ func (s *Store) Schema(ctx context.Context, digest string) (compressed []byte, e
 func (s *Store) ClusterVersion(ctx context.Context, cluster string) ([]byte, error) {
 	var compressed []byte
 	err := s.db.Reading(ctx, func(t *database.Tx) (err error) {
-		compressed, err = database.Value[[]byte](ctx, t, t.SQL("SELECT d.document FROM documents d JOIN openapi s ON s.digest = d.digest JOIN clusters c ON c.id = s.cluster_id"+
+		compressed, err = database.Value[[]byte](ctx, t, t.SQL("SELECT d.document FROM documents d JOIN openapi s ON s.digest = d.digest JOIN "+
+			"clusters c ON c.id = s.cluster_id"+
 			" WHERE c.name = ? AND s.path = ?", cluster, versionPath))
 		return err
 	})
@@ -116,7 +118,8 @@ func (s *Store) PutSchema(ctx context.Context, cluster, path, version string, do
 		if err := t.All(ctx, t.SQL("DELETE FROM openapi WHERE cluster_id = ? AND path = ?", clusterID, path)); err != nil {
 			return err
 		}
-		_, err = t.Exec(ctx, t.SQL("INSERT INTO openapi (cluster_id, path, version, digest) VALUES (?, ?, ?, ?)", clusterID, path, version, digest))
+		_, err = t.Exec(ctx, t.SQL("INSERT INTO openapi (cluster_id, path, version, digest) VALUES (?, ?, ?, ?)", clusterID, path, version,
+			digest))
 		if err != nil {
 			return err
 		}

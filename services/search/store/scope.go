@@ -16,7 +16,8 @@ import (
 	"github.com/tripod-k8s/tripod/services/search/store/database"
 )
 
-// Scope says what a reader may see. A search compiles it into its conditions, so that counts, pages and owners know nothing of other objects.
+// Scope says what a reader may see. A search compiles it into its conditions, so that counts, pages and owners know nothing of other
+// objects.
 type Scope interface {
 	// AsOf is the last change of rights in any cluster that the scope knows, or -1 if it may not know all of them.
 	AsOf() int64
@@ -52,7 +53,8 @@ type visible struct {
 	clusters, kinds []int64
 }
 
-// visibleTo returns what the scope of a search shows of its kinds and clusters, and the names of the clusters. With owners, these are all kinds.
+// visibleTo returns what the scope of a search shows of its kinds and clusters, and the names of the clusters. With owners, these are all
+// kinds.
 func visibleTo(ctx context.Context, t *database.Tx, b *search) (all []visible, names []string, err error) {
 	type has struct {
 		clusterID, kindID int64
@@ -111,7 +113,8 @@ func visibleTo(ctx context.Context, t *database.Tx, b *search) (all []visible, n
 	return all, names, nil
 }
 
-// resources selects the kinds that clusters have. In a search of the past, those count that are no longer copied, if states of them ended since.
+// resources selects the kinds that clusters have. In a search of the past, those count that are no longer copied, if states of them ended
+// since.
 func (b *search) resources() *database.Statement {
 	find := b.SQL("SELECT s.cluster_id, c.name, s.kind_id, k.api_group, k.resource FROM streams s JOIN clusters c ON c.id = s.cluster_id" +
 		" JOIN kinds k ON k.id = s.kind_id WHERE 1 = 1")
@@ -146,9 +149,9 @@ type namespaceOf struct {
 	namespace string
 }
 
-// leaveOutObjects takes the objects of namespaces that rights name one by one out of a scope, until a statement can bind the rest, those of namespaces with
-// most first, and returns these, too. Otherwise Roles of one namespace would keep their readers from all others. Namespaces with few names stay, and so does
-// a scope that would be empty.
+// leaveOutObjects takes the objects of namespaces that rights name one by one out of a scope, until a statement can bind the rest, those of
+// namespaces with most first, and returns these, too. Otherwise Roles of one namespace would keep their readers from all others. Namespaces
+// with few names stay, and so does a scope that would be empty.
 func leaveOutObjects(all []visible) (rest []visible, left []namespaceOf) {
 	const few = 100
 	type named struct {
@@ -205,8 +208,9 @@ func leaveOutObjects(all []visible) (rest []visible, left []namespaceOf) {
 	return rest, left
 }
 
-// leaveOut takes clusters out of a scope until a statement can bind the rest, those with most values first, and returns them, too. Otherwise a cluster that
-// names many objects for a reader would keep this reader from others. If one cluster alone is too large, the search fails.
+// leaveOut takes clusters out of a scope until a statement can bind the rest, those with most values first, and returns them, too.
+// Otherwise a cluster that names many objects for a reader would keep this reader from others. If one cluster alone is too large, the
+// search fails.
 func leaveOut(all []visible) (rest []visible, left []int64) {
 	for {
 		total, costs := 0, map[int64]float64{} // clusters share the values of a part that they have in common
@@ -263,8 +267,8 @@ func (b *search) within(s *database.Statement, table string) {
 	s.Add(")")
 }
 
-// withinNamespaces appends the namespaces of all parts, if they all name some: databases look for one condition on a column rather than for several
-// alternatives.
+// withinNamespaces appends the namespaces of all parts, if they all name some: databases look for one condition on a column rather than for
+// several alternatives.
 func (b *search) withinNamespaces(s *database.Statement, table string) {
 	const most = 500
 	var namespaces []string

@@ -58,7 +58,8 @@ func (b *search) objects() *database.Statement {
 	}
 	s := b.SQL("SELECT o.id, c.name, k.api_group, k.version, k.kind, k.resource, o.object, " + database.Original("o.revision") + ", ")
 	if b.byLabels && b.isDefault() {
-		// PostgreSQL sorts all objects with the labels. It looks for the clusters and kinds of the page only, which takes a third of the time off.
+		// PostgreSQL sorts all objects with the labels. It looks for the clusters and kinds of the page only, which takes a third of the time
+		// off.
 		b.page(s.Add("o.total FROM (SELECT o.*, " + all + " AS total FROM objects o"))
 		return b.order().orderBy(s.Add(") o" + joinClustersAndKinds))
 	}

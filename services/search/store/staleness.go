@@ -16,9 +16,9 @@ import (
 	"github.com/tripod-k8s/tripod/services/search/store/database"
 )
 
-// A stream is heard at a time if the database has all that the member had then, as far as the member has told. That is when the last event or bookmark of a
-// batch came, when a complete list was asked for, or what Hear says of a quiet stream. A stream without a complete list was never heard. Times are those
-// of the replica that copies.
+// A stream is heard at a time if the database has all that the member had then, as far as the member has told. That is when the last event
+// or bookmark of a batch came, when a complete list was asked for, or what Hear says of a quiet stream. A stream without a complete list
+// was never heard. Times are those of the replica that copies.
 
 // StaleAfter is how long ago a stream may be heard until the answers of a search warn of it.
 const StaleAfter = 3 * time.Minute
@@ -45,8 +45,9 @@ func asTime(milliseconds int64) time.Time {
 	return time.UnixMilli(milliseconds)
 }
 
-// Ages returns when each cluster of a query was heard, of the resources that patterns describe: of several, the one that was heard the longest time ago
-// counts. It returns a *StaleError if a cluster is older than the query accepts. Clusters in which a scope shows nothing of the resources do not count.
+// Ages returns when each cluster of a query was heard, of the resources that patterns describe: of several, the one that was heard the
+// longest time ago counts. It returns a *StaleError if a cluster is older than the query accepts. Clusters in which a scope shows nothing
+// of the resources do not count.
 func (s *Store) Ages(ctx context.Context, patterns []schema.GroupVersionResource, q *query.Query) (heard map[string]time.Time, err error) {
 	err = s.db.Reading(ctx, func(t *database.Tx) error {
 		b, err := newSearch(ctx, t, s, patterns, q, nil)
@@ -62,8 +63,8 @@ func (s *Store) Ages(ctx context.Context, patterns []schema.GroupVersionResource
 	return heard, err
 }
 
-// ages returns those clusters of a search that were heard before the time which matters: all if the query asks for them, and else those that it does not
-// accept or that deserve a warning.
+// ages returns those clusters of a search that were heard before the time which matters: all if the query asks for them, and else those
+// that it does not accept or that deserve a warning.
 func ages(ctx context.Context, t *database.Tx, b *search) (map[string]time.Time, error) {
 	now := time.Now()
 	find := t.SQL("SELECT c.name, MIN("+heardAt+") FROM streams s JOIN clusters c ON c.id = s.cluster_id WHERE s.kind_id", true)
@@ -99,8 +100,8 @@ func ages(ctx context.Context, t *database.Tx, b *search) (map[string]time.Time,
 	return heard, refuse(heard, now, b.q.MaxStaleness)
 }
 
-// seenByName returns those of the clusters that a query names in which the reader would see something of its resources. To others, a cluster that does not
-// exist looks like one that does.
+// seenByName returns those of the clusters that a query names in which the reader would see something of its resources. To others, a
+// cluster that does not exist looks like one that does.
 func seenByName(ctx context.Context, t *database.Tx, b *search) (names []string, err error) {
 	if b.scope == nil || len(b.q.Clusters.In) == 0 {
 		return b.q.Clusters.In, nil
@@ -165,7 +166,8 @@ func (s *Store) Hear(ctx context.Context, streams []*Stream, at time.Time) error
 	slices.SortFunc(keys, func(a, b [2]int64) int { return slices.Compare(a[:], b[:]) }) // replicas lock rows in one order
 	for part := range slices.Chunk(keys, database.RowsAtOnce) {
 		err := s.db.Within(ctx, func(t *database.Tx) error {
-			_, err := t.Exec(ctx, database.Pairs(t.SQL("UPDATE streams SET heard_at = ? WHERE heard_at < ? AND (id, epoch) IN ", at.UnixMilli(), at.UnixMilli()), part))
+			_, err := t.Exec(ctx, database.Pairs(t.SQL("UPDATE streams SET heard_at = ? WHERE heard_at < ? AND (id, epoch) IN ", at.UnixMilli(),
+				at.UnixMilli()), part))
 			return err
 		})
 		if err != nil {

@@ -22,8 +22,8 @@ type Store struct {
 	hub string
 }
 
-// Open returns the store in the database at a URL, see database.Open. It connects when the store is first used. Call Migrate before anything
-// else.
+// Open returns the store in the database at a URL, see database.Open. It connects when the store is first used. Call Migrate before
+// anything else.
 func Open(location string) (*Store, error) {
 	db, err := database.Open(location)
 	if err != nil {
@@ -42,7 +42,8 @@ func (s *Store) InTurns(turn database.Turn) *Store {
 	return &limited
 }
 
-// WithHub returns the store with a cluster that search is part of: what it says about a kind counts for all clusters. The name may be empty.
+// WithHub returns the store with a cluster that search is part of: what it says about a kind counts for all clusters. The name may be
+// empty.
 func (s *Store) WithHub(cluster string) *Store {
 	of := *s
 	of.hub = cluster

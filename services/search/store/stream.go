@@ -47,7 +47,8 @@ func (s *Store) OpenStream(ctx context.Context, cluster string, kind Kind) (*Str
 		return nil, err
 	}
 	stream := &Stream{
-		cluster: cluster, resource: kind.Resource, events: kind.GroupVersionResource == InvolvedEvents.GroupVersionResource, rights: isRBAC(kind.GroupVersionResource),
+		cluster: cluster, resource: kind.Resource, events: kind.GroupVersionResource == InvolvedEvents.GroupVersionResource,
+		rights:     isRBAC(kind.GroupVersionResource),
 		namespaces: kind.GroupVersionResource == namespacesResource,
 	}
 	for opened := false; !opened; {
@@ -74,7 +75,8 @@ func open(ctx context.Context, t *database.Tx, stream *Stream, kind Kind, detail
 	}
 	stream.id, err = t.Ensure(ctx,
 		t.SQL("SELECT id FROM streams WHERE cluster_id = ? AND kind_id = ?", stream.clusterID, stream.kindID),
-		t.SQL("INSERT INTO streams (cluster_id, kind_id, kind, namespaced, epoch, counted, form, resource_version, listed, heard_at, opened_at, details)"+
+		t.SQL("INSERT INTO streams (cluster_id, kind_id, kind, namespaced, epoch, counted, form, resource_version, listed, heard_at, "+
+			"opened_at, details)"+
 			" VALUES (?, ?, ?, ?, 0, 0, 0, '', ?, 0, 0, '{}')", stream.clusterID, stream.kindID, kind.Name, kind.Namespaced, false))
 	if err != nil {
 		return 0, false, err
@@ -102,33 +104,38 @@ func raiseEpoch(ctx context.Context, t *database.Tx, stream *Stream, set string,
 }
 
 func clusterID(ctx context.Context, t *database.Tx, name string) (int64, error) {
-	return t.Ensure(ctx, t.SQL("SELECT id FROM clusters WHERE name = ?", name), t.SQL("INSERT INTO clusters (name, since) VALUES (?, ("+database.LastRevision+"))", name))
+	return t.Ensure(ctx, t.SQL("SELECT id FROM clusters WHERE name = ?", name),
+		t.SQL("INSERT INTO clusters (name, since) VALUES (?, ("+database.LastRevision+"))", name))
 }
 
 func kindID(ctx context.Context, t *database.Tx, k Kind) (int64, error) {
 	find := t.SQL("SELECT id FROM kinds WHERE api_group = ? AND version = ? AND resource = ?", k.Group, k.Version, k.Resource)
 	if !t.ReusesIDs() {
 		return t.Ensure(ctx, find,
-			t.SQL("INSERT INTO kinds (api_group, version, resource, kind, namespaced) VALUES (?, ?, ?, ?, ?)", k.Group, k.Version, k.Resource, k.Name, k.Namespaced))
+			t.SQL("INSERT INTO kinds (api_group, version, resource, kind, namespaced) VALUES (?, ?, ?, ?, ?)", k.Group, k.Version, k.Resource,
+				k.Name, k.Namespaced))
 	}
 	id, err := database.Value[int64](ctx, t, find)
 	if !database.IsNone(err) {
 		return id, err
 	}
-	// The database would give the ID of a kind that was forgotten to another one. Those that may be forgotten are lower than the last revision.
+	// The database would give the ID of a kind that was forgotten to another one. Those that may be forgotten are lower than the last
+	// revision.
 	_, err = t.Exec(ctx, t.SQL("INSERT INTO kinds (id, api_group, version, resource, kind, namespaced)"+
-		" VALUES (1 + MAX(("+database.LastRevision+"), (SELECT COALESCE(MAX(id), 0) FROM kinds)), ?, ?, ?, ?, ?)", k.Group, k.Version, k.Resource, k.Name, k.Namespaced))
+		" VALUES (1 + MAX(("+database.LastRevision+"), (SELECT COALESCE(MAX(id), 0) FROM kinds)), ?, ?, ?, ?, ?)", k.Group, k.Version, k.Resource,
+		k.Name, k.Namespaced))
 	if err != nil {
 		return 0, err
 	}
 	return database.Value[int64](ctx, t, find)
 }
 
-// renewForm makes the next writer of a stream list and write all objects again, if what the database has is not as this writer writes it: the kind had
-// another name or scope, or a version of search before schema 10 has written. Such a version does not raise form with the epoch. It does a part of that, and
-// reports whether there is more.
+// renewForm makes the next writer of a stream list and write all objects again, if what the database has is not as this writer writes it:
+// the kind had another name or scope, or a version of search before schema 10 has written. Such a version does not raise form with the
+// epoch. It does a part of that, and reports whether there is more.
 func renewForm(ctx context.Context, t *database.Tx, stream *Stream, kind Kind) (rows int, more bool, err error) {
-	same := t.SQL("SELECT COUNT(*) FROM streams WHERE id = ? AND form = epoch AND kind = ? AND namespaced = ?", stream.id, kind.Name, kind.Namespaced)
+	same := t.SQL("SELECT COUNT(*) FROM streams WHERE id = ? AND form = epoch AND kind = ? AND namespaced = ?", stream.id, kind.Name,
+		kind.Namespaced)
 	if n, err := database.Value[int](ctx, t, same); err != nil || n > 0 {
 		return 0, false, err
 	}
@@ -146,7 +153,8 @@ func renewForm(ctx context.Context, t *database.Tx, stream *Stream, kind Kind) (
 	}
 	at := stream.renewing
 	var ids []int64
-	find := t.SQL("SELECT id, namespace, name FROM objects WHERE kind_id = ? AND cluster_id = ? AND (namespace > ? OR namespace = ? AND name > ?) ORDER BY namespace, name LIMIT ?",
+	find := t.SQL("SELECT id, namespace, name FROM objects WHERE kind_id = ? AND cluster_id = ? AND (namespace > ? OR namespace = ? AND "+
+		"name > ?) ORDER BY namespace, name LIMIT ?",
 		stream.kindID, stream.clusterID, at.namespace, at.namespace, at.name, removedAtOnce)
 	err = t.Each(ctx, find, func(scan func(...any) error) error {
 		var id int64
@@ -169,7 +177,8 @@ type renewal struct {
 	namespace, name string
 }
 
-// Describe sets what clients and tables show about the kind of a stream. It returns ErrFenced if another replica has opened the stream since.
+// Describe sets what clients and tables show about the kind of a stream. It returns ErrFenced if another replica has opened the stream
+// since.
 func (s *Store) Describe(ctx context.Context, stream *Stream, details Details) error {
 	text, err := json.Marshal(details)
 	if err != nil {
@@ -184,8 +193,8 @@ func (s *Store) Describe(ctx context.Context, stream *Stream, details Details) e
 	})
 }
 
-// hold refuses writers of earlier epochs, and keeps later ones out until the transaction ends. heard is up to when the database has everything after the
-// transaction. It is zero if that is not known: then the writer only gives a sign of life.
+// hold refuses writers of earlier epochs, and keeps later ones out until the transaction ends. heard is up to when the database has
+// everything after the transaction. It is zero if that is not known: then the writer only gives a sign of life.
 func hold(ctx context.Context, t *database.Tx, stream *Stream, heard time.Time) error {
 	set := t.SQL("UPDATE streams SET heard_at = ?", heard.UnixMilli())
 	if heard.IsZero() {

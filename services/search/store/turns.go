@@ -11,9 +11,10 @@ import (
 	"github.com/tripod-k8s/tripod/services/search/store/database"
 )
 
-// remove removes the objects of a stream for which a condition holds. Every transaction calls a function when some are gone. done is set for the last one.
-// A stream without an epoch is being removed by another replica than its writer.
-func (s *Store) remove(ctx context.Context, stream *Stream, then func(t *database.Tx, done bool) error, condition string, values ...any) error {
+// remove removes the objects of a stream for which a condition holds. Every transaction calls a function when some are gone. done is set
+// for the last one. A stream without an epoch is being removed by another replica than its writer.
+func (s *Store) remove(ctx context.Context, stream *Stream, then func(t *database.Tx, done bool) error, condition string,
+	values ...any) error {
 	for done := false; !done; {
 		err := s.db.InTurn(ctx, func(t *database.Tx) (removed int, err error) {
 			if _, err := t.Revisions(ctx, 1); err != nil {

@@ -24,7 +24,8 @@ const (
 // CountObjects returns how many objects a cluster has here.
 func (s *Store) CountObjects(ctx context.Context, cluster string) (objects int64, err error) {
 	err = s.db.Reading(ctx, func(t *database.Tx) error {
-		objects, err = database.Value[int64](ctx, t, t.SQL("SELECT COALESCE(SUM(s.objects), 0) FROM streams s JOIN clusters c ON c.id = s.cluster_id WHERE c.name = ?", cluster))
+		objects, err = database.Value[int64](ctx, t, t.SQL("SELECT COALESCE(SUM(s.objects), 0) FROM streams s JOIN clusters c ON c.id = "+
+			"s.cluster_id WHERE c.name = ?", cluster))
 		return err
 	})
 	return objects, err
@@ -33,11 +34,13 @@ func (s *Store) CountObjects(ctx context.Context, cluster string) (objects int64
 // Size returns how many bytes the objects and the documents of a cluster have in the database. It has to look at each of them.
 func (s *Store) Size(ctx context.Context, cluster string) (size int64, err error) {
 	err = s.db.Reading(ctx, func(t *database.Tx) error {
-		size, err = database.Value[int64](ctx, t, t.SQL("SELECT COALESCE(SUM("+t.SizeOf("o.object")+"), 0) FROM objects o JOIN clusters c ON c.id = o.cluster_id WHERE c.name = ?", cluster))
+		size, err = database.Value[int64](ctx, t, t.SQL("SELECT COALESCE(SUM("+t.SizeOf("o.object")+"), 0) FROM objects o JOIN clusters c ON "+
+			"c.id = o.cluster_id WHERE c.name = ?", cluster))
 		if err != nil {
 			return err
 		}
-		documents, err := database.Value[int64](ctx, t, t.SQL("SELECT COALESCE(SUM(LENGTH(d.document)), 0) FROM openapi s JOIN documents d ON d.digest = s.digest"+
+		documents, err := database.Value[int64](ctx, t, t.SQL("SELECT COALESCE(SUM(LENGTH(d.document)), 0) FROM openapi s JOIN documents d ON "+
+			"d.digest = s.digest"+
 			" JOIN clusters c ON c.id = s.cluster_id WHERE c.name = ?", cluster))
 		size += documents
 		return err

@@ -68,7 +68,8 @@ type Batch struct {
 	Relist bool
 }
 
-// heard returns up to when the database has everything once a batch is in it. That is unknown while a list goes on, and if changes were left out.
+// heard returns up to when the database has everything once a batch is in it. That is unknown while a list goes on, and if changes were
+// left out.
 func (s *Stream) heard(b Batch) time.Time {
 	if b.Heard.IsZero() {
 		b.Heard = time.Now()
@@ -82,8 +83,8 @@ func (s *Stream) heard(b Batch) time.Time {
 	return time.Time{}
 }
 
-// Write commits a batch. It returns ErrFenced if another replica has opened the stream since. IsRefused tells whether the database has refused an
-// object of the batch.
+// Write commits a batch. It returns ErrFenced if another replica has opened the stream since. IsRefused tells whether the database has
+// refused an object of the batch.
 func (s *Store) Write(ctx context.Context, stream *Stream, b Batch) error {
 	changes, heard := lastChanges(b.Changes), stream.heard(b)
 	return s.db.Within(ctx, func(t *database.Tx) error {
@@ -157,7 +158,8 @@ func (s *Store) Sweep(ctx context.Context, stream *Stream, listing int64, resour
 	})
 }
 
-// RemoveUnlisted removes the objects that a list did not have. The list does not count as complete, because some of its objects were left out.
+// RemoveUnlisted removes the objects that a list did not have. The list does not count as complete, because some of its objects were left
+// out.
 func (s *Store) RemoveUnlisted(ctx context.Context, stream *Stream, listing int64) error {
 	return s.endList(ctx, stream, listing, func(*database.Tx) error { return nil })
 }
@@ -285,7 +287,8 @@ func (w *writer) known(ctx context.Context, changes []Change) (map[[2]string]sto
 		for i := range part {
 			keys = append(keys, part[i].key())
 		}
-		err := w.Each(ctx, w.FindObjects("o.namespace, o.name, o.id, o.revision, o.uid, o.resource_version", w.stream.kindID, w.stream.clusterID, keys), func(scan func(...any) error) error {
+		err := w.Each(ctx, w.FindObjects("o.namespace, o.name, o.id, o.revision, o.uid, o.resource_version", w.stream.kindID, w.stream.clusterID,
+			keys), func(scan func(...any) error) error {
 			var key [2]string
 			var has stored
 			err := scan(&key[0], &key[1], &has.id, &has.revision, &has.uid, &has.resourceVersion)
@@ -353,7 +356,8 @@ func (w *writer) put(ctx context.Context, rows []row) error {
 		if differs {
 			originals = append(originals, []any{r.revision, text})
 		}
-		values := []any{r.id, w.stream.kindID, w.stream.clusterID, o.Namespace, o.Name, o.UID, o.ResourceVersion, o.CreatedAt, r.revision, w.listing, database.Document(form)}
+		values := []any{r.id, w.stream.kindID, w.stream.clusterID, o.Namespace, o.Name, o.UID, o.ResourceVersion, o.CreatedAt, r.revision,
+			w.listing, database.Document(form)}
 		if w.LabelsAreColumn() {
 			asJSON, err := json.Marshal(speakableLabels(o.Labels))
 			if err != nil {
@@ -370,7 +374,8 @@ func (w *writer) put(ctx context.Context, rows []row) error {
 			owners = append(owners, []any{uid, w.stream.clusterID, r.id})
 		}
 	}
-	columns := []string{"id", "kind_id", "cluster_id", "namespace", "name", "uid", "resource_version", "created_at", "revision", "listing", "object"}
+	columns := []string{"id", "kind_id", "cluster_id", "namespace", "name", "uid", "resource_version", "created_at", "revision", "listing",
+		"object"}
 	if w.LabelsAreColumn() {
 		columns = append(columns, "labels")
 	}

@@ -101,8 +101,8 @@ type conditions interface {
 
 // fieldReader appends what fields of objects o are. Texts are appended by functions.
 type fieldReader interface {
-	// contained appends a condition that holds for all objects with one of the values of c, and for few others, if an index helps with it. exact
-	// reports whether it holds for no others.
+	// contained appends a condition that holds for all objects with one of the values of c, and for few others, if an index helps with it.
+	// exact reports whether it holds for no others.
 	contained(s *Statement, c query.Condition) (appended, exact bool)
 	// text appends the text of a scalar field: NULL if it is not there or null, and a control character if it is no scalar.
 	text(s *Statement, path []query.Step)

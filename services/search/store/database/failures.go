@@ -10,8 +10,8 @@ func IsRefusal(err error) bool {
 	return slices.ContainsFunc(dialects, func(d Dialect) bool { return d.isRefusal(err) })
 }
 
-// MayBeRefusal reports whether a database says by an error that it cannot do something, other than that it lacks memory, disk, connections or
-// turns. This may be about values: then it does the same without them.
+// MayBeRefusal reports whether a database says by an error that it cannot do something, other than that it lacks memory, disk, connections
+// or turns. This may be about values: then it does the same without them.
 func MayBeRefusal(err error) bool {
 	return slices.ContainsFunc(dialects, func(d Dialect) bool { return d.mayBeRefusal(err) })
 }

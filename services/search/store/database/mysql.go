@@ -129,7 +129,8 @@ func (mysqlFamily) isTimeout(err error) bool {
 
 // mysqlTroubles are the numbers of MySQL's and MariaDB's errors about itself: disks, connections, locks, shutdown, and being read-only.
 var mysqlTroubles = []uint16{
-	1021, 1030, 1037, 1038, 1040, 1041, 1053, 1114, 1135, 1158, 1159, 1160, 1161, 1180, 1203, 1205, 1206, 1213, 1226, 1290, 1317, 1792, 1836, 3024,
+	1021, 1030, 1037, 1038, 1040, 1041, 1053, 1114, 1135, 1158, 1159, 1160, 1161, 1180, 1203, 1205, 1206, 1213, 1226, 1290, 1317, 1792, 1836,
+	3024,
 }
 
 func (mysqlFamily) mayBeRefusal(err error) bool {

@@ -12,8 +12,8 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// pooler finds out whether a pooler is between search and PostgreSQL, such as PgBouncer. A pooler may run each transaction on another connection, which does
-// not know the prepared statements of the one before. So search prepares none there.
+// pooler finds out whether a pooler is between search and PostgreSQL, such as PgBouncer. A pooler may run each transaction on another
+// connection, which does not know the prepared statements of the one before. So search prepares none there.
 type pooler struct{ found atomic.Bool }
 
 // configure chooses how a new connection executes statements. A location that says so itself has precedence.

@@ -135,7 +135,8 @@ func (d postgres) rows(s *Statement, rows [][]any) {
 		}
 		selected = append(selected, name)
 	}
-	s.text.WriteString("SELECT " + strings.Join(selected, ", ") + " FROM unnest(" + arrays.text.String() + ") r(" + strings.Join(names, ", ") + ")")
+	from := " FROM unnest(" + arrays.text.String() + ") r(" + strings.Join(names, ", ") + ")"
+	s.text.WriteString("SELECT " + strings.Join(selected, ", ") + from)
 	s.args = arrays.args
 }
 

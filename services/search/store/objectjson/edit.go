@@ -13,8 +13,8 @@ import (
 	"github.com/tripod-k8s/tripod/services/search/apis/search/v1beta1"
 )
 
-// WithRevision returns an object whose metadata.resourceVersion is a revision of search. Clients go on with a watch where the last object that they have
-// got says. An object without metadata stays as it is.
+// WithRevision returns an object whose metadata.resourceVersion is a revision of search. Clients go on with a watch where the last object
+// that they have got says. An object without metadata stays as it is.
 //
 // The text must be valid JSON. It is not decoded, because that would take most of the time of a write.
 func WithRevision(object []byte, revision int64) []byte {

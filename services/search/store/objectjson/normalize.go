@@ -16,12 +16,13 @@ import (
 	"github.com/tripod-k8s/tripod/services/search/query"
 )
 
-// An object is stored in a form that each database can hold and compares alike: valid JSON without duplicate names, numbers that are integers of up to 15
-// digits, names of fields without escapes, no NUL, no half of a surrogate pair, and at most query.MaxSteps levels below the object. Almost all objects are of
-// this form as they are.
+// An object is stored in a form that each database can hold and compares alike: valid JSON without duplicate names, numbers that are
+// integers of up to 15 digits, names of fields without escapes, no NUL, no half of a surrogate pair, and at most query.MaxSteps levels
+// below the object. Almost all objects are of this form as they are.
 //
-// Of any other object, the table originals has the text that is served, under the revision of the state. The column object has what searches look at:
-// a number is a string of the same digits, texts are as query.Speakable has them, and deeper objects and lists are empty. query.Field gives them the same meaning.
+// Of any other object, the table originals has the text that is served, under the revision of the state. The column object has what
+// searches look at: a number is a string of the same digits, texts are as query.Speakable has them, and deeper objects and lists are empty.
+// query.Field gives them the same meaning.
 //
 // An older version of search leaves no row in originals, and finds none for a state that it has written itself.
 
@@ -106,8 +107,8 @@ func IsInteger(text string) bool {
 	return digits != "" && len(digits) <= plainDigits && digits[0] != '0' && strings.Trim(digits, "0123456789") == ""
 }
 
-// isPlain reports whether an object is of the form of the database as it is. It only looks at the bytes, because decoding would take most of the time of a
-// write.
+// isPlain reports whether an object is of the form of the database as it is. It only looks at the bytes, because decoding would take most
+// of the time of a write.
 func isPlain(text []byte) bool {
 	if !jsontext.Value(text).IsValid() || len(text) == 0 || text[0] != '{' {
 		return false

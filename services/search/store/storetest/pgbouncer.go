@@ -15,8 +15,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// PgBouncer returns the URL of a database of PostgreSQL behind a PgBouncer that gives each transaction another connection. It skips the test if the
-// machine has no PgBouncer.
+// PgBouncer returns the URL of a database of PostgreSQL behind a PgBouncer that gives each transaction another connection. It skips the
+// test if the machine has no PgBouncer.
 func PgBouncer(t *testing.T, database string) string {
 	t.Helper()
 	Need(t, "pgbouncer")

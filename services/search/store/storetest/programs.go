@@ -45,8 +45,9 @@ var servers = map[string]server{
 	"mariadb":   {"TEST_MARIADB", []executable{mariadbd, mariadbInstall}},
 }
 
-// Missing returns why tests do without a server (postgres, pgbouncer or mariadb), or nil. TEST_POSTGRES and TEST_MARIADB decide: 1 demands the
-// server, so that tests fail where a program is missing. 0 leaves the server out. Without a value, it is tested if its programs are installed.
+// Missing returns why tests do without a server (postgres, pgbouncer or mariadb), or nil. TEST_POSTGRES and TEST_MARIADB decide: 1 demands
+// the server, so that tests fail where a program is missing. 0 leaves the server out. Without a value, it is tested if its programs are
+// installed.
 func Missing(kind string) error {
 	s := servers[kind]
 	switch os.Getenv(s.variable) {

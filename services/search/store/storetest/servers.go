@@ -170,7 +170,8 @@ func prepare(dir string, as *syscall.Credential, program string, args ...string)
 // StartPostgres starts an empty PostgreSQL, with settings such as shared_buffers=1GB, and without fsync.
 func StartPostgres(settings ...string) (*Server, error) { return StartPostgresIn("", settings...) }
 
-// StartPostgresIn does the same, but keeps the databases in a directory, with those that it has. An empty name stands for a directory that Stop removes.
+// StartPostgresIn does the same, but keeps the databases in a directory, with those that it has. An empty name stands for a directory that
+// Stop removes.
 func StartPostgresIn(data string, settings ...string) (*Server, error) {
 	create, err := initdb.find()
 	if err != nil {
@@ -207,10 +208,12 @@ func StartPostgresIn(data string, settings ...string) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	return start(&Server{Admin: admin, URL: location, Open: open, program: program{dir, as, filepath.Join(filepath.Dir(create), "postgres"), args, signal}})
+	return start(&Server{Admin: admin, URL: location, Open: open, program: program{dir, as, filepath.Join(filepath.Dir(create), "postgres"),
+		args, signal}})
 }
 
-// StartMariaDB starts a MariaDB, with flags such as --innodb-flush-log-at-trx-commit=2. Without that one, a killed server may lose a second.
+// StartMariaDB starts a MariaDB, with flags such as --innodb-flush-log-at-trx-commit=2. Without that one, a killed server may lose a
+// second.
 func StartMariaDB(flags ...string) (*Server, error) {
 	server, err := mariadbd.find()
 	if err != nil {
@@ -225,7 +228,8 @@ func StartMariaDB(flags ...string) (*Server, error) {
 		return nil, err
 	}
 	data, socket := filepath.Join(dir, "data"), filepath.Join(dir, "socket")
-	if err := prepare(dir, as, install, "--no-defaults", "--datadir="+data, "--auth-root-authentication-method=normal", "--skip-test-db", "--tmpdir="+dir); err != nil {
+	if err := prepare(dir, as, install, "--no-defaults", "--datadir="+data, "--auth-root-authentication-method=normal", "--skip-test-db",
+		"--tmpdir="+dir); err != nil {
 		return nil, err
 	}
 	open := func(database string) (*sql.DB, error) {
@@ -245,7 +249,8 @@ func StartMariaDB(flags ...string) (*Server, error) {
 		return "mysql://root@localhost/" + database + "?" + url.Values{"socket": {socket}}.Encode()
 	}
 	args := append([]string{
-		"--no-defaults", "--datadir=" + data, "--socket=" + socket, "--skip-networking", "--innodb-flush-log-at-trx-commit=0", "--pid-file=" + filepath.Join(dir, "pid"),
+		"--no-defaults", "--datadir=" + data, "--socket=" + socket, "--skip-networking", "--innodb-flush-log-at-trx-commit=0",
+		"--pid-file=" + filepath.Join(dir, "pid"),
 		"--tmpdir=" + dir, // a server that starts empties this folder
 	}, flags...)
 	return start(&Server{Admin: admin, URL: location, Open: open, program: program{dir, as, server, args, syscall.SIGKILL}})
