@@ -19,6 +19,7 @@ import (
 
 	searchmember "github.com/tripod-k8s/tripod/services/search/member"
 	"github.com/tripod-k8s/tripod/services/search/store"
+	"github.com/tripod-k8s/tripod/services/search/store/streams"
 )
 
 // The loader writes the many objects into a database as search would, without its members in between: in its batches, and with the same code. It makes the
@@ -137,13 +138,13 @@ func loadStream(ctx context.Context, s *store.Store, cluster, apps int, path str
 }
 
 // storeKind returns the kind that search makes of discovery.
-func (k fakeKind) storeKind(path string) store.Kind {
+func (k fakeKind) storeKind(path string) streams.Kind {
 	steps := strings.Split(path, "/")
 	resource := schema.GroupVersionResource{Version: "v1", Resource: steps[len(steps)-1]}
 	if len(steps) == 5 { // /apis/GROUP/VERSION/RESOURCE
 		resource.Group = steps[2]
 	}
-	return store.Kind{GroupVersionResource: resource, Name: k.name, Namespaced: true}
+	return streams.Kind{GroupVersionResource: resource, Name: k.name, Namespaced: true}
 }
 
 // at returns the n-th object of a cluster.

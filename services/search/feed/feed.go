@@ -19,6 +19,8 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/tripod-k8s/tripod/services/search/store"
+	"github.com/tripod-k8s/tripod/services/search/store/database"
+	"github.com/tripod-k8s/tripod/services/search/store/history"
 )
 
 // ErrReplaced says that the database is not the one that it was: it was restored from a backup. Watches have to begin again.
@@ -57,7 +59,7 @@ type Feed struct {
 	// since has the revisions from which on the kinds are read.
 	since map[int64]int64
 	// kept are all transitions of these kinds after floor and up to top.
-	kept       []*store.Transition
+	kept       []*history.Transition
 	size       int
 	floor, top int64
 	// rights is the last change of rights in any cluster at top, or later.
@@ -132,13 +134,13 @@ func (f *Feed) start() {
 type Turn func(context.Context) (release func(), err error)
 
 // Next returns what follows a revision, but not more than about nextBytes: ask again from UpTo. If that is nothing, wait for the channel,
-// and ask again. What is not of interest may be among it, but Next does not read that from the database. Next returns store.ErrPruned,
-// store.ErrFuture, ErrReplaced or ErrAway when the watch has to end, and may return any error of the database, or of the bounds.
+// and ask again. What is not of interest may be among it, but Next does not read that from the database. Next returns history.ErrPruned,
+// history.ErrFuture, ErrReplaced or ErrAway when the watch has to end, and may return any error of the database, or of the bounds.
 //
 // If it has to read the database, it takes a turn before.
 func (s *Subscription) Next(
-	ctx context.Context, after int64, about *store.Interest, bounds store.Bounds, turn Turn,
-) (h store.History, news <-chan struct{}, err error) {
+	ctx context.Context, after int64, about *history.Interest, bounds database.Bounds, turn Turn,
+) (h history.History, news <-chan struct{}, err error) {
 	h, news, known, err := s.kept(after)
 	if known || err != nil {
 		if err == nil && bounds.Charge != nil && len(h.Transitions) > 0 {
@@ -155,7 +157,7 @@ func (s *Subscription) Next(
 	return h, news, err
 }
 
-func sizeOf(transitions []*store.Transition) (bytes int64) {
+func sizeOf(transitions []*history.Transition) (bytes int64) {
 	for _, t := range transitions {
 		bytes += int64(t.Size())
 	}
@@ -163,7 +165,7 @@ func sizeOf(transitions []*store.Transition) (bytes int64) {
 }
 
 // kept returns what memory knows.
-func (s *Subscription) kept(after int64) (h store.History, news <-chan struct{}, known bool, err error) {
+func (s *Subscription) kept(after int64) (h history.History, news <-chan struct{}, known bool, err error) {
 	f := s.feed
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -251,7 +253,7 @@ func (f *Feed) read(ctx context.Context, begun bool) error {
 		}
 		h, err := f.store.Transitions(ctx, from, kinds, nil)
 		switch {
-		case errors.Is(err, store.ErrPruned): // the database was away for longer than the history
+		case errors.Is(err, history.ErrPruned): // the database was away for longer than the history
 			f.skip(last)
 			return nil
 		case err != nil:
@@ -307,7 +309,7 @@ func (f *Feed) position() (from int64, kinds []int64) {
 }
 
 // append adds what was read.
-func (f *Feed) append(h store.History) {
+func (f *Feed) append(h history.History) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.kept, f.top, f.rights = append(f.kept, h.Transitions...), h.UpTo, h.Rights

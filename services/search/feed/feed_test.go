@@ -17,26 +17,29 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/tripod-k8s/tripod/services/search/store"
+	"github.com/tripod-k8s/tripod/services/search/store/database"
+	"github.com/tripod-k8s/tripod/services/search/store/history"
 	"github.com/tripod-k8s/tripod/services/search/store/storetest"
+	"github.com/tripod-k8s/tripod/services/search/store/streams"
 )
 
 // fixture is a feed of a store with two kinds.
 type fixture struct {
 	*Feed
 	location string
-	streams  map[string]*store.Stream
+	streams  map[string]*streams.Stream
 	kinds    map[string]int64
 }
 
 func newFixture(t *testing.T) *fixture {
 	t.Helper()
-	f := &fixture{location: storetest.SQLite(t), streams: map[string]*store.Stream{}, kinds: map[string]int64{}}
+	f := &fixture{location: storetest.SQLite(t), streams: map[string]*streams.Stream{}, kinds: map[string]int64{}}
 	s, err := store.Open(f.location)
 	require.NoError(t, err)
 	t.Cleanup(func() { s.Close() })
 	require.NoError(t, s.Migrate(t.Context()))
 	for _, resource := range []string{"pods", "nodes"} {
-		kind := store.Kind{GroupVersionResource: schema.GroupVersionResource{Version: "v1", Resource: resource}, Name: resource}
+		kind := streams.Kind{GroupVersionResource: schema.GroupVersionResource{Version: "v1", Resource: resource}, Name: resource}
 		f.streams[resource], err = s.OpenStream(t.Context(), "one", kind)
 		require.NoError(t, err)
 		ids, err := s.KindIDs(t.Context(), []schema.GroupVersionResource{kind.GroupVersionResource})
@@ -76,7 +79,7 @@ func until(t *testing.T, s *Subscription, at, last int64) (revisions []int64) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	for at < last {
-		h, news, err := s.Next(ctx, at, nil, store.Bounds{}, always)
+		h, news, err := s.Next(ctx, at, nil, database.Bounds{}, always)
 		require.NoError(t, err)
 		for _, one := range h.Transitions {
 			revisions = append(revisions, one.Revision)
@@ -162,13 +165,13 @@ func TestWatchesEndIfTheDatabaseGoesBack(t *testing.T) {
 	_, err = raw.Exec("UPDATE revisions SET last = 1")
 	require.NoError(t, err)
 	require.Eventually(t, func() bool {
-		_, _, err = s.Next(t.Context(), 3, nil, store.Bounds{}, always)
+		_, _, err = s.Next(t.Context(), 3, nil, database.Bounds{}, always)
 		return err != nil
 	}, time.Minute, 5*time.Millisecond)
 	require.ErrorIs(t, err, ErrReplaced)
-	_, _, err = f.watch(t, "pods").Next(t.Context(), 3, nil, store.Bounds{}, always)
-	assert.ErrorIs(t, err, store.ErrFuture)
-	h, _, err := f.watch(t, "pods").Next(t.Context(), 1, nil, store.Bounds{}, always)
+	_, _, err = f.watch(t, "pods").Next(t.Context(), 3, nil, database.Bounds{}, always)
+	assert.ErrorIs(t, err, history.ErrFuture)
+	h, _, err := f.watch(t, "pods").Next(t.Context(), 1, nil, database.Bounds{}, always)
 	require.NoError(t, err)
 	assert.EqualValues(t, 1, h.UpTo)
 }
@@ -179,12 +182,12 @@ func TestWatchesEndIfTheDatabaseIsAway(t *testing.T) {
 	s := f.watch(t, "pods")
 	f.write(t, "pods", 1)
 	until(t, s, 0, 1)
-	_, news, err := s.Next(t.Context(), 1, nil, store.Bounds{}, always)
+	_, news, err := s.Next(t.Context(), 1, nil, database.Bounds{}, always)
 	require.NoError(t, err)
 	require.NoError(t, f.store.Close())
 	for err == nil {
 		<-news
-		_, news, err = s.Next(t.Context(), 1, nil, store.Bounds{}, always)
+		_, news, err = s.Next(t.Context(), 1, nil, database.Bounds{}, always)
 	}
 	assert.ErrorIs(t, err, ErrAway)
 }

@@ -11,6 +11,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/tripod-k8s/tripod/services/search/store"
+	"github.com/tripod-k8s/tripod/services/search/store/streams"
 )
 
 // A batch has this many changes and bytes at most, and waits this long for more.
@@ -136,7 +137,7 @@ func (b *batch) flush(ctx context.Context) error {
 // objects must not keep search from hearing that others lose rights.
 func (s *stream) staysWhenFull() bool { return s.decidesRights && s.target.Listed }
 
-func (b *batch) target() *store.Stream { return b.stream.target }
+func (b *batch) target() *streams.Stream { return b.stream.target }
 
 // write writes a batch. While the store is away, it waits. If the store refuses an object, the others are written alone.
 func (s *stream) write(ctx context.Context, batch store.Batch) error {

@@ -17,6 +17,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/tripod-k8s/tripod/services/search/store"
+	"github.com/tripod-k8s/tripod/services/search/store/streams"
 )
 
 const (
@@ -79,7 +80,7 @@ func (c *Checks) roundAt(ctx context.Context, at time.Time) {
 	asking, cancel := context.WithTimeout(ctx, 2*checkTimeout)
 	defer cancel()
 	c.mu.Lock()
-	answers, waiting := make(chan []*store.Stream, len(c.members)), 0
+	answers, waiting := make(chan []*streams.Stream, len(c.members)), 0
 	for m := range c.members {
 		if !m.underCheck.CompareAndSwap(false, true) {
 			continue
@@ -93,7 +94,7 @@ func (c *Checks) roundAt(ctx context.Context, at time.Time) {
 	c.mu.Unlock()
 	prompt := time.NewTimer(promptAnswer)
 	defer prompt.Stop()
-	for heard := []*store.Stream(nil); waiting > 0; {
+	for heard := []*streams.Stream(nil); waiting > 0; {
 		select {
 		case streams := <-answers:
 			if heard, waiting = append(heard, streams...), waiting-1; waiting > 0 {
@@ -111,7 +112,7 @@ func (c *Checks) roundAt(ctx context.Context, at time.Time) {
 }
 
 // check returns the streams that have all that the member had at a time. It asks about one resource, the next time about the next one.
-func (m *Member) check(ctx context.Context, at time.Time) (heard []*store.Stream) {
+func (m *Member) check(ctx context.Context, at time.Time) (heard []*streams.Stream) {
 	quiet := map[*stream]*following{}
 	var asked []*stream
 	m.mu.Lock()
@@ -172,7 +173,7 @@ func (s source) ask(ctx context.Context) error {
 // following is an open watch.
 type following struct {
 	began  time.Time
-	target *store.Stream
+	target *streams.Stream
 	// unwritten counts events that were read and are not in the store yet, and watches of which something may have come that is not read to its end.
 	unwritten atomic.Int64
 	// checked is when the last check has found that the store had everything, in nanoseconds since 1970.

@@ -15,7 +15,7 @@ import (
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 
-	"github.com/tripod-k8s/tripod/services/search/store"
+	"github.com/tripod-k8s/tripod/services/search/store/streams"
 )
 
 const (
@@ -44,7 +44,7 @@ type definitions struct {
 }
 
 // describe sets the columns of kinds. It reads those definitions again that have changed, if it is time to look. Not every member lets its definitions be read.
-func (d *definitions) describe(ctx context.Context, kinds []store.Kind) error {
+func (d *definitions) describe(ctx context.Context, kinds []streams.Kind) error {
 	var err error
 	if !time.Now().Before(d.next) {
 		ctx, cancel := context.WithTimeout(ctx, definitionsTimeout)
@@ -59,9 +59,9 @@ func (d *definitions) describe(ctx context.Context, kinds []store.Kind) error {
 }
 
 // definitionOf returns the name of the definition of a kind.
-func definitionOf(kind store.Kind) string { return kind.GroupResource().String() }
+func definitionOf(kind streams.Kind) string { return kind.GroupResource().String() }
 
-func (d *definitions) read(ctx context.Context, kinds []store.Kind) error {
+func (d *definitions) read(ctx context.Context, kinds []streams.Kind) error {
 	wanted := map[string]bool{}
 	for _, kind := range kinds {
 		if !clientgoscheme.Scheme.IsGroupRegistered(kind.Group) {

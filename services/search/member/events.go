@@ -17,7 +17,7 @@ import (
 	"github.com/tripod-k8s/tripod/services/search/store"
 )
 
-// eventsResource is what the stream of store.InvolvedEvents reads. Events of events.k8s.io are the same objects.
+// eventsResource is what the stream of streams.InvolvedEvents reads. Events of events.k8s.io are the same objects.
 var eventsResource = schema.GroupVersionResource{Version: "v1", Resource: "events"}
 
 // involvement knows the kinds whose events are copied.

@@ -26,6 +26,7 @@ import (
 	"github.com/tripod-k8s/tripod/services/search/shards"
 	"github.com/tripod-k8s/tripod/services/search/store"
 	"github.com/tripod-k8s/tripod/services/search/store/storetest"
+	"github.com/tripod-k8s/tripod/services/search/store/streams"
 )
 
 // fakeMember is an API server with config maps, of which each change is an event. It keeps all events, unless it forgets them.
@@ -288,7 +289,7 @@ func names(t *testing.T, s *store.Store) (names []string) {
 		names = append(names, o.Name)
 		return err
 	})
-	if err != store.ErrUnknownKind { //nolint:errorlint // the store returns it as it is
+	if err != streams.ErrUnknownKind { //nolint:errorlint // the store returns it as it is
 		require.NoError(t, err)
 	}
 	return names
@@ -300,4 +301,4 @@ func eventually(t *testing.T, s *store.Store, want ...string) {
 }
 
 // kindOfConfigMaps is what a member says of them.
-var kindOfConfigMaps = store.Kind{GroupVersionResource: configMaps, Name: "ConfigMap", Namespaced: true}
+var kindOfConfigMaps = streams.Kind{GroupVersionResource: configMaps, Name: "ConfigMap", Namespaced: true}

@@ -18,9 +18,11 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/tripod-k8s/tripod/services/search/store"
+	"github.com/tripod-k8s/tripod/services/search/store/access"
+	"github.com/tripod-k8s/tripod/services/search/store/streams"
 )
 
-var kindOfRoleBindings = store.Kind{GroupVersionResource: rbacv1.SchemeGroupVersion.WithResource("rolebindings"), Name: "RoleBinding", Namespaced: true}
+var kindOfRoleBindings = streams.Kind{GroupVersionResource: rbacv1.SchemeGroupVersion.WithResource("rolebindings"), Name: "RoleBinding", Namespaced: true}
 
 // roleBindings returns the stream of RoleBindings of a member.
 func roleBindings(t *testing.T, f *fakeMember, change func(*Limits)) *stream {
@@ -52,7 +54,7 @@ func hasEventually(t *testing.T, s *store.Store, want ...string) {
 // closed returns why rights by the objects of a stream are not known.
 func (s *stream) closed(t *testing.T) (why string) {
 	t.Helper()
-	require.NoError(t, s.store.ReadRights(t.Context(), s.cluster, func(r *store.RightsReading) error {
+	require.NoError(t, s.store.ReadRights(t.Context(), s.cluster, func(r *access.RightsReading) error {
 		why = r.Closed
 		return nil
 	}))
@@ -150,7 +152,7 @@ func TestWhatCannotBeReadClosesRights(t *testing.T) {
 	unreadable, err := s.store.UnreadableRights(t.Context())
 	require.NoError(t, err)
 	require.Len(t, unreadable["east"], 1)
-	assert.Equal(t, store.Unreadable{Resource: "rolebindings", Reason: "an object has more than 1Mi (--member-max-object-size)"}, unreadable["east"][0])
+	assert.Equal(t, access.Unreadable{Resource: "rolebindings", Reason: "an object has more than 1Mi (--member-max-object-size)"}, unreadable["east"][0])
 
 	f.remove("large")
 	require.False(t, isLimit(copyUntil(t, s, f, func() { hasEventually(t, s.store, "b") })))

@@ -15,7 +15,7 @@ import (
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/klog/v2"
 
-	"github.com/tripod-k8s/tripod/services/search/store"
+	"github.com/tripod-k8s/tripod/services/search/store/streams"
 )
 
 // Rule names resources to copy, as Clusterpedia's syncResources do.
@@ -67,7 +67,7 @@ func (r Rule) includes(resource schema.GroupResource, watchable bool) bool {
 }
 
 // selectKinds returns the resources of a member that rules name, that can be listed, each once in a version.
-func selectKinds(cluster string, groups []*metav1.APIGroup, lists []*metav1.APIResourceList, rules []Rule) (kinds []store.Kind) {
+func selectKinds(cluster string, groups []*metav1.APIGroup, lists []*metav1.APIResourceList, rules []Rule) (kinds []streams.Kind) {
 	byVersion := map[schema.GroupVersion][]metav1.APIResource{}
 	for _, list := range lists {
 		if gv, err := schema.ParseGroupVersion(list.GroupVersion); err == nil {
@@ -106,27 +106,27 @@ func selectKinds(cluster string, groups []*metav1.APIGroup, lists []*metav1.APIR
 }
 
 // limitKinds returns some of too many kinds: first those of Kubernetes, then others in the order of their names.
-func limitKinds(kinds []store.Kind, most int) ([]store.Kind, *LimitError) {
+func limitKinds(kinds []streams.Kind, most int) ([]streams.Kind, *LimitError) {
 	if len(kinds) <= most {
 		return kinds, nil
 	}
-	foreign := func(k store.Kind) int {
+	foreign := func(k streams.Kind) int {
 		if clientgoscheme.Scheme.IsGroupRegistered(k.Group) {
 			return 0
 		}
 		return 1
 	}
-	sorted := slices.SortedStableFunc(slices.Values(kinds), func(a, b store.Kind) int {
+	sorted := slices.SortedStableFunc(slices.Values(kinds), func(a, b streams.Kind) int {
 		return cmp.Or(cmp.Compare(foreign(a), foreign(b)), cmp.Compare(a.Group, b.Group), cmp.Compare(a.Resource, b.Resource), cmp.Compare(a.Version, b.Version))
 	})
 	return sorted[:most], limited("resources", "member-max-resources", "of %d resources, %d are copied", len(kinds), most)
 }
 
 // kindOf returns a resource as a member describes it, as far as that is the member's to say. Names that no CustomResourceDefinition could have are left out.
-func kindOf(gv schema.GroupVersion, r metav1.APIResource) store.Kind {
-	kind := store.Kind{
+func kindOf(gv schema.GroupVersion, r metav1.APIResource) streams.Kind {
+	kind := streams.Kind{
 		GroupVersionResource: gv.WithResource(r.Name), Name: r.Kind, Namespaced: r.Namespaced,
-		Details: store.Details{ShortNames: validNames(r.ShortNames), Categories: validNames(r.Categories)},
+		Details: streams.Details{ShortNames: validNames(r.ShortNames), Categories: validNames(r.Categories)},
 	}
 	if isName(r.SingularName) {
 		kind.Singular = r.SingularName
@@ -152,7 +152,7 @@ func validNames(names []string) (valid []string) {
 func isName(text string) bool { return len(validation.IsDNS1035Label(text)) == 0 }
 
 // checkNames returns why a resource is none that a CustomResourceDefinition could define. Its names become parts of paths and documents.
-func checkNames(k store.Kind) error {
+func checkNames(k streams.Kind) error {
 	switch {
 	case k.Group != "" && len(validation.IsDNS1123Subdomain(k.Group)) > 0:
 		return fmt.Errorf("the group %q is no DNS subdomain", k.Group)

@@ -21,6 +21,7 @@ import (
 
 	"github.com/tripod-k8s/tripod/services/search/store"
 	"github.com/tripod-k8s/tripod/services/search/store/objectjson"
+	"github.com/tripod-k8s/tripod/services/search/store/streams"
 )
 
 func TestBuiltInKindsAreThoseOfKubernetes(t *testing.T) {
@@ -50,23 +51,23 @@ func TestBuiltInKindsAreThoseOfKubernetes(t *testing.T) {
 
 func TestAMemberDoesNotSayWhatPodsAre(t *testing.T) {
 	kind := kindOf(schema.GroupVersion{Version: "v1"}, metav1.APIResource{Name: "pods", Kind: "Secret", Namespaced: false, SingularName: "a b", ShortNames: []string{"po", "\"", ""}})
-	assert.Equal(t, store.Kind{
-		GroupVersionResource: schema.GroupVersionResource{Version: "v1", Resource: "pods"}, Name: "Pod", Namespaced: true, Details: store.Details{ShortNames: []string{"po"}},
+	assert.Equal(t, streams.Kind{
+		GroupVersionResource: schema.GroupVersionResource{Version: "v1", Resource: "pods"}, Name: "Pod", Namespaced: true, Details: streams.Details{ShortNames: []string{"po"}},
 	}, kind)
 }
 
 func TestOddNamesAreRefused(t *testing.T) {
-	good := store.Kind{GroupVersionResource: schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "things"}, Name: "Thing"}
+	good := streams.Kind{GroupVersionResource: schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "things"}, Name: "Thing"}
 	require.NoError(t, checkNames(good))
-	for name, change := range map[string]func(*store.Kind){
-		"a kind with a quote":          func(k *store.Kind) { k.Name = `Thing"` },
-		"a kind with a control letter": func(k *store.Kind) { k.Name = "Thing\x01" },
-		"no kind":                      func(k *store.Kind) { k.Name = "" },
-		"a resource with a slash":      func(k *store.Kind) { k.Resource = "a/b" },
-		"a resource with a dot":        func(k *store.Kind) { k.Resource = "a.b" },
-		"a long resource":              func(k *store.Kind) { k.Resource = strings.Repeat("a", 64) },
-		"a version with a percent":     func(k *store.Kind) { k.Version = "v%31" },
-		"a group in capitals":          func(k *store.Kind) { k.Group = "Example.com" },
+	for name, change := range map[string]func(*streams.Kind){
+		"a kind with a quote":          func(k *streams.Kind) { k.Name = `Thing"` },
+		"a kind with a control letter": func(k *streams.Kind) { k.Name = "Thing\x01" },
+		"no kind":                      func(k *streams.Kind) { k.Name = "" },
+		"a resource with a slash":      func(k *streams.Kind) { k.Resource = "a/b" },
+		"a resource with a dot":        func(k *streams.Kind) { k.Resource = "a.b" },
+		"a long resource":              func(k *streams.Kind) { k.Resource = strings.Repeat("a", 64) },
+		"a version with a percent":     func(k *streams.Kind) { k.Version = "v%31" },
+		"a group in capitals":          func(k *streams.Kind) { k.Group = "Example.com" },
 	} {
 		kind := good
 		change(&kind)
@@ -75,9 +76,9 @@ func TestOddNamesAreRefused(t *testing.T) {
 }
 
 // kindEventually waits until the store describes config maps of a member as they should be.
-func kindEventually(t *testing.T, s *store.Store, is func(store.Kind) bool) {
+func kindEventually(t *testing.T, s *store.Store, is func(streams.Kind) bool) {
 	t.Helper()
-	var kind store.Kind
+	var kind streams.Kind
 	require.Eventually(t, func() bool {
 		var err error
 		kind, err = s.Kind(t.Context(), "east", things, false)
@@ -94,18 +95,18 @@ func TestADefinitionThatIsCreatedAnewIsReadAgain(t *testing.T) {
 	f.put("a")
 	run(t, f, s)
 	eventually(t, s, "a")
-	kindEventually(t, s, func(k store.Kind) bool { return k.Namespaced && slices.Equal(k.ShortNames, []string{"cm"}) })
+	kindEventually(t, s, func(k streams.Kind) bool { return k.Namespaced && slices.Equal(k.ShortNames, []string{"cm"}) })
 
 	f.do(func() {
 		f.described = func(r *metav1.APIResource) { r.ShortNames, r.Categories = []string{"th"}, []string{"all"} }
 	})
-	kindEventually(t, s, func(k store.Kind) bool {
+	kindEventually(t, s, func(k streams.Kind) bool {
 		return slices.Equal(k.ShortNames, []string{"th"}) && slices.Equal(k.Categories, []string{"all"})
 	})
 	assert.Equal(t, 1, f.count("initial"), "other names need no new list")
 
 	f.do(func() { f.described = func(r *metav1.APIResource) { r.Kind = "Other" } })
-	kindEventually(t, s, func(k store.Kind) bool { return k.Name == "Other" })
+	kindEventually(t, s, func(k streams.Kind) bool { return k.Name == "Other" })
 	require.Eventually(t, func() bool {
 		found, err := s.Get(t.Context(), "east", things, "default", "a")
 		return err == nil && objectjson.KindOf(found.JSON) == "Other"
@@ -116,6 +117,6 @@ func TestADefinitionThatIsCreatedAnewIsReadAgain(t *testing.T) {
 		f.described = func(r *metav1.APIResource) { r.Namespaced = false }
 		clear(f.objects)
 	})
-	kindEventually(t, s, func(k store.Kind) bool { return !k.Namespaced })
+	kindEventually(t, s, func(k streams.Kind) bool { return !k.Namespaced })
 	eventually(t, s) // the objects of the former definition are gone
 }

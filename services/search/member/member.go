@@ -25,6 +25,7 @@ import (
 
 	"github.com/tripod-k8s/tripod/services/search/shards"
 	"github.com/tripod-k8s/tripod/services/search/store"
+	"github.com/tripod-k8s/tripod/services/search/store/streams"
 )
 
 // discoveryInterval is how often a member is asked which resources it has.
@@ -182,7 +183,7 @@ func (m *Member) Run(ctx context.Context) {
 	pauses, limitPauses := discoveryRetries(), limitRetries()
 	documents := &schemas{member: m}
 	columns := &definitions{client: m.client, single: m.single}
-	var kinds []store.Kind
+	var kinds []streams.Kind
 	var missing []string
 	for cleaned, known := false, false; ctx.Err() == nil; {
 		changed := m.shards.Changed()
@@ -246,7 +247,7 @@ func (m *Member) setFailure(err error) {
 }
 
 // discover returns the wanted resources that the member has. Those of groups in missing are not known now: an aggregated API server is away.
-func (m *Member) discover(ctx context.Context) (kinds []store.Kind, missing []string, err error) {
+func (m *Member) discover(ctx context.Context) (kinds []streams.Kind, missing []string, err error) {
 	if err := m.door.admit(ctx); err != nil { // documents count as changes, too
 		return nil, nil, err
 	}
@@ -285,7 +286,7 @@ func (m *Member) discover(ctx context.Context) (kinds []store.Kind, missing []st
 	}
 	m.mu.Unlock()
 	if m.involved.set(lists, m.wanted) {
-		kinds = append(kinds, store.InvolvedEvents)
+		kinds = append(kinds, streams.InvolvedEvents)
 	}
 	return kinds, missing, ctx.Err()
 }
@@ -315,8 +316,8 @@ func (m *Member) isMine(resource schema.GroupVersionResource) bool {
 }
 
 // adjust starts and stops streams: those of this replica run. Only Run calls it. Others look at the streams meanwhile, so it holds no lock while it waits.
-func (m *Member) adjust(ctx context.Context, kinds []store.Kind, missing []string) {
-	wanted := map[schema.GroupVersionResource]store.Kind{}
+func (m *Member) adjust(ctx context.Context, kinds []streams.Kind, missing []string) {
+	wanted := map[schema.GroupVersionResource]streams.Kind{}
 	for _, kind := range kinds {
 		wanted[kind.GroupVersionResource] = kind
 	}
@@ -333,7 +334,7 @@ func (m *Member) adjust(ctx context.Context, kinds []store.Kind, missing []strin
 		r.end()
 		<-r.done
 		if !still && r.target != nil {
-			if err := m.store.CloseStream(ctx, r.target); err != nil && !errors.Is(err, store.ErrFenced) {
+			if err := m.store.CloseStream(ctx, r.target); err != nil && !errors.Is(err, streams.ErrFenced) {
 				klog.ErrorS(err, "Cannot remove what a cluster does not have any more", "cluster", m.name, "resource", resource)
 				continue // the next time
 			}
@@ -346,7 +347,7 @@ func (m *Member) adjust(ctx context.Context, kinds []store.Kind, missing []strin
 		if running[resource] != nil || !m.isMine(resource) {
 			continue
 		}
-		if !m.had[resource] && !store.DecidesRights(resource) && (late || !m.door.kinds.Allow()) {
+		if !m.had[resource] && !streams.DecidesRights(resource) && (late || !m.door.kinds.Allow()) {
 			late = true
 			continue
 		}
@@ -383,10 +384,10 @@ func (m *Member) set(resource schema.GroupVersionResource, r *running) {
 	m.streams[resource] = r
 }
 
-func (m *Member) start(ctx context.Context, kind store.Kind) {
+func (m *Member) start(ctx context.Context, kind streams.Kind) {
 	ctx, end := context.WithCancel(ctx)
 	from := source{client: m.client, door: m.door, resource: kind.GroupVersionResource, namespaces: m.namespaces}
-	if kind.GroupVersionResource == store.InvolvedEvents.GroupVersionResource {
+	if kind.GroupVersionResource == streams.InvolvedEvents.GroupVersionResource {
 		from.resource = eventsResource
 	}
 	r := &running{newStream(m.name, kind, from, m.store), end, make(chan struct{})}

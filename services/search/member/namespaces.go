@@ -17,7 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/validation"
 
-	"github.com/tripod-k8s/tripod/services/search/store"
+	"github.com/tripod-k8s/tripod/services/search/store/streams"
 )
 
 // A member may show search some namespaces only. Then search copies these, and nothing outside of namespaces: a resource is listed and
@@ -47,7 +47,7 @@ func checkNamespaces(namespaces []string) error {
 }
 
 // within returns the kinds whose objects are in namespaces, and the names of the others.
-func within(kinds []store.Kind) (namespaced []store.Kind, others []string) {
+func within(kinds []streams.Kind) (namespaced []streams.Kind, others []string) {
 	for _, kind := range kinds {
 		if kind.Namespaced {
 			namespaced = append(namespaced, kind)

@@ -26,6 +26,7 @@ import (
 	"github.com/tripod-k8s/tripod/services/search/query"
 	"github.com/tripod-k8s/tripod/services/search/store"
 	"github.com/tripod-k8s/tripod/services/search/store/storetest"
+	"github.com/tripod-k8s/tripod/services/search/store/streams"
 )
 
 // guarded is an API server that shows config maps in some namespaces only.
@@ -200,7 +201,7 @@ func copied(t *testing.T, s *store.Store, want ...string) {
 			return err
 		})
 		slices.Sort(has)
-		return (err == nil || err == store.ErrUnknownKind) && slices.Equal(want, has) //nolint:errorlint // the store returns it as it is
+		return (err == nil || err == streams.ErrUnknownKind) && slices.Equal(want, has) //nolint:errorlint // the store returns it as it is
 	}, time.Minute, 20*time.Millisecond, "want %q", want)
 }
 

@@ -21,6 +21,8 @@ import (
 
 	"github.com/tripod-k8s/tripod/services/search/apis/search/v1beta1"
 	"github.com/tripod-k8s/tripod/services/search/store"
+	"github.com/tripod-k8s/tripod/services/search/store/access"
+	"github.com/tripod-k8s/tripod/services/search/store/streams"
 )
 
 // Objects are read with what will be encoding/json/v2. With encoding/json, one of 3 kB took eight times as long (205 rather than 27 µs, BenchmarkNewObject),
@@ -132,7 +134,7 @@ func readBookmark(object []byte) (b bookmark, err error) {
 // NewObject returns an object of a cluster as the store keeps it: with its kind, which items of lists do not have, and with the name of the cluster and
 // the resourceVersion there, but without what only says who wrote which fields. If the object is refused, the error is a *RefusedError, and the result has
 // the namespace and the name if these could be read. If no object of the store can have them, it has others that stand for them.
-func NewObject(cluster string, kind store.Kind, text []byte) (store.Object, error) {
+func NewObject(cluster string, kind streams.Kind, text []byte) (store.Object, error) {
 	var d document
 	var m metadata
 	if err := checkValues(text); err != nil {
@@ -172,7 +174,7 @@ func NewObject(cluster string, kind store.Kind, text []byte) (store.Object, erro
 }
 
 // rewritten returns the text of an object as the store keeps it.
-func rewritten(cluster string, kind store.Kind, d *document, m *metadata) ([]byte, error) {
+func rewritten(cluster string, kind streams.Kind, d *document, m *metadata) ([]byte, error) {
 	m.ManagedFields = nil
 	if m.Annotations == nil {
 		m.Annotations = map[string]string{}
@@ -194,7 +196,7 @@ const (
 )
 
 // identity returns an object of a namespace and a name, and refuses those that are none.
-func identity(kind store.Kind, namespace, name string) (store.Object, error) {
+func identity(kind streams.Kind, namespace, name string) (store.Object, error) {
 	switch {
 	case name == "":
 		return store.Object{}, refuse("an object without a name")
@@ -218,7 +220,7 @@ func standIn(name string) string {
 }
 
 // identityOf returns the namespace and the name of an object that is wrong elsewhere, or nothing if they cannot be read.
-func identityOf(kind store.Kind, text []byte) store.Object {
+func identityOf(kind streams.Kind, text []byte) store.Object {
 	var d struct {
 		Metadata struct {
 			Name      string `json:"name"`
@@ -233,7 +235,7 @@ func identityOf(kind store.Kind, text []byte) store.Object {
 }
 
 // checkType refuses objects of another kind than that of the stream. Items of lists need not say theirs.
-func checkType(kind store.Kind, d *document) error {
+func checkType(kind streams.Kind, d *document) error {
 	apiVersion, name := kind.GroupVersionKind().ToAPIVersionAndKind()
 	if d.APIVersion != "" && d.APIVersion != apiVersion || d.Kind != "" && d.Kind != name {
 		return fmt.Errorf("a %.80q of %.80q among the %s of %s", d.Kind, d.APIVersion, kind.Resource, apiVersion)
@@ -258,7 +260,7 @@ func checkMetadata(m *metadata) error {
 
 // refusedObject returns what stands for an object that is refused. Without one of its RBAC objects, what a cluster allows is not known, so it allows
 // nothing: this one cannot be read as what it is.
-func refusedObject(cluster string, kind store.Kind, o store.Object, why error) store.Change {
+func refusedObject(cluster string, kind streams.Kind, o store.Object, why error) store.Change {
 	if kind.Group != rbacv1.GroupName {
 		return store.Change{Object: store.Object{Namespace: o.Namespace, Name: o.Name}, Deleted: true}
 	}
@@ -267,7 +269,7 @@ func refusedObject(cluster string, kind store.Kind, o store.Object, why error) s
 	text, _ := json.Marshal(map[string]any{ //nolint:errcheck // it is made of texts
 		"apiVersion": apiVersion, "kind": name, "rules": unreadable, "subjects": unreadable, "roleRef": unreadable, "metadata": &metadata{
 			Namespace: o.Namespace, Name: o.Name,
-			Annotations: map[string]string{v1beta1.ClusterAnnotation: cluster, v1beta1.ResourceVersionAnnotation: "", store.RefusedAnnotation: shortened(why.Error(), maxMessage)},
+			Annotations: map[string]string{v1beta1.ClusterAnnotation: cluster, v1beta1.ResourceVersionAnnotation: "", access.RefusedAnnotation: shortened(why.Error(), maxMessage)},
 		},
 	}, json.Deterministic(true), jsontext.AllowInvalidUTF8(true))
 	return store.Change{Object: store.Object{Namespace: o.Namespace, Name: o.Name, JSON: text}}

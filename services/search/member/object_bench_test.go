@@ -12,7 +12,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/tripod-k8s/tripod/services/search/store"
+	"github.com/tripod-k8s/tripod/services/search/store/streams"
 )
 
 // BenchmarkNewObject reads a pod of 3 kB.
@@ -25,7 +25,7 @@ func BenchmarkNewObject(b *testing.B) {
 		`"labels":{"app":"web","team":"team-7"},"annotations":{"example.com/checked":"yes"},"ownerReferences":[{"apiVersion":"apps/v1","kind":"ReplicaSet","name":"web","uid":"7ab"}],`+
 		`"managedFields":[{"manager":"kubectl","operation":"Apply","fieldsV1":{%s"f:x":{}}}]},"spec":{"containers":[%s{"image":"i"}]}}`,
 		fields.String(), strings.Repeat(`{"name":"c","image":"example.com/shop/front:1.3","env":[{"name":"A","value":"b"}]},`, 23))
-	pods := store.Kind{GroupVersionResource: schema.GroupVersionResource{Version: "v1", Resource: "pods"}, Name: "Pod", Namespaced: true}
+	pods := streams.Kind{GroupVersionResource: schema.GroupVersionResource{Version: "v1", Resource: "pods"}, Name: "Pod", Namespaced: true}
 	b.SetBytes(int64(len(text)))
 	for b.Loop() {
 		_, err := NewObject("east", pods, text)

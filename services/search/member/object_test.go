@@ -22,12 +22,14 @@ import (
 	kjson "sigs.k8s.io/json"
 
 	"github.com/tripod-k8s/tripod/services/search/store"
+	"github.com/tripod-k8s/tripod/services/search/store/access"
 	"github.com/tripod-k8s/tripod/services/search/store/storetest"
+	"github.com/tripod-k8s/tripod/services/search/store/streams"
 )
 
 var (
-	kindOfNodes = store.Kind{GroupVersionResource: schema.GroupVersionResource{Version: "v1", Resource: "nodes"}, Name: "Node"}
-	kindOfRoles = store.Kind{GroupVersionResource: rbacv1.SchemeGroupVersion.WithResource("roles"), Name: "Role", Namespaced: true}
+	kindOfNodes = streams.Kind{GroupVersionResource: schema.GroupVersionResource{Version: "v1", Resource: "nodes"}, Name: "Node"}
+	kindOfRoles = streams.Kind{GroupVersionResource: rbacv1.SchemeGroupVersion.WithResource("roles"), Name: "Role", Namespaced: true}
 )
 
 // TestWhatIsRefusedAtTheDoor has objects that parsers read in different ways, or that are not what the API allows.
@@ -202,7 +204,7 @@ func TestAnRBACObjectThatIsRefusedStaysUnreadable(t *testing.T) {
 	var o metav1.PartialObjectMetadata
 	require.NoError(t, json.Unmarshal(change.JSON, &o))
 	assert.Equal(t, "reader", o.Name)
-	assert.Equal(t, "deep", o.Annotations[store.RefusedAnnotation])
+	assert.Equal(t, "deep", o.Annotations[access.RefusedAnnotation])
 }
 
 // TestTheDatabaseRefusesAnObject has errors that say they are about the data, and errors that say nothing.

@@ -20,8 +20,9 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
 
-	"github.com/tripod-k8s/tripod/services/search/store"
+	"github.com/tripod-k8s/tripod/services/search/store/access"
 	"github.com/tripod-k8s/tripod/services/search/store/storetest"
+	"github.com/tripod-k8s/tripod/services/search/store/streams"
 )
 
 // filled returns a text with as much of a part as an object may have bytes.
@@ -90,7 +91,7 @@ func TestColumnsOfADefinition(t *testing.T) {
 		}
 		return []byte(`{"metadata":{},"items":[{"metadata":{"name":"things.example.com","uid":"v","resourceVersion":"2"}}]}`)
 	})}
-	kinds := []store.Kind{{GroupVersionResource: schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "things"}, Name: "Thing"}}
+	kinds := []streams.Kind{{GroupVersionResource: schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "things"}, Name: "Thing"}}
 	require.NoError(t, d.describe(t.Context(), kinds))
 	assert.Equal(t, `[{"name":"Age","type":"date","jsonPath":".metadata.creationTimestamp"},`+
 		`{"name":"N","type":"integer","format":"int32","description":"n","priority":1,"jsonPath":".n"}]`, string(kinds[0].Columns))
@@ -136,10 +137,10 @@ func TestColumnsOfAMemberHaveALimit(t *testing.T) {
 	})
 	read := func() (size int) {
 		t.Helper()
-		var kinds []store.Kind
+		var kinds []streams.Kind
 		for _, name := range names {
 			resource, group, _ := strings.Cut(name, ".")
-			kinds = append(kinds, store.Kind{GroupVersionResource: schema.GroupVersionResource{Group: group, Version: "v1", Resource: resource}})
+			kinds = append(kinds, streams.Kind{GroupVersionResource: schema.GroupVersionResource{Group: group, Version: "v1", Resource: resource}})
 		}
 		d.next = time.Time{}
 		require.NoError(t, d.describe(t.Context(), kinds))
@@ -337,7 +338,7 @@ func TestANameThatTheStoreCannotHave(t *testing.T) {
 	change, resourceVersion, err := s.change(role, changedObject)
 	require.NoError(t, err)
 	assert.Empty(t, resourceVersion, "the next event has one")
-	assert.Contains(t, string(change.JSON), store.RefusedAnnotation)
+	assert.Contains(t, string(change.JSON), access.RefusedAnnotation)
 	assert.LessOrEqual(t, len(change.Name), maxName)
 	gone, _, err := s.change(role, deletedObject)
 	require.NoError(t, err)

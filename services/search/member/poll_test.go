@@ -17,6 +17,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/tripod-k8s/tripod/services/search/store"
+	"github.com/tripod-k8s/tripod/services/search/store/streams"
 )
 
 // runStream copies the config maps of a member, which are listed all the time if they cannot be watched.
@@ -24,7 +25,7 @@ func runStream(t *testing.T, f *fakeMember, to *store.Store) *stream {
 	t.Helper()
 	m, err := New("east", &rest.Config{Host: f.URL}, Everything, Shared{Store: to, Door: newDoor(t, nil)})
 	require.NoError(t, err)
-	kind := store.Kind{GroupVersionResource: configMaps, Name: "ConfigMap", Namespaced: true}
+	kind := streams.Kind{GroupVersionResource: configMaps, Name: "ConfigMap", Namespaced: true}
 	s := newStream("east", kind, source{client: m.client, door: m.door, resource: configMaps}, to)
 	s.listInterval = 1100 * time.Millisecond // less counts as a failure
 	ctx, cancel := contextFor(t)

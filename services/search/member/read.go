@@ -21,7 +21,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/rest"
 
-	"github.com/tripod-k8s/tripod/services/search/store"
+	"github.com/tripod-k8s/tripod/services/search/store/streams"
 )
 
 const (
@@ -90,7 +90,7 @@ func (s source) open(ctx context.Context, query map[string]string) (body io.Read
 	ctx, cancel := context.WithCancelCause(ctx)
 	slow := time.AfterFunc(firstByte, func() { cancel(fmt.Errorf("no answer in %s", firstByte)) })
 	kind := inBulk
-	if store.DecidesRights(s.resource) {
+	if streams.DecidesRights(s.resource) {
 		kind = streamed
 	}
 	body, err = s.request(query).Stream(expecting(ctx, kind))

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 
 	"github.com/tripod-k8s/tripod/services/search/store"
+	"github.com/tripod-k8s/tripod/services/search/store/streams"
 )
 
 // retries are the pauses after failures.
@@ -101,7 +102,7 @@ func (s *stream) keepTrying(ctx context.Context, do func() error) error {
 	pauses := storeRetries()
 	for try := 1; ; try++ {
 		err := do()
-		if err == nil || errors.Is(err, store.ErrFenced) {
+		if err == nil || errors.Is(err, streams.ErrFenced) {
 			return err
 		}
 		if store.IsRefused(err) || try%dataTries == 0 && s.store.IsAboutData(ctx, s.target, err) {

@@ -20,7 +20,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/tripod-k8s/tripod/services/search/store"
+	"github.com/tripod-k8s/tripod/services/search/store/streams"
 )
 
 func TestStreamsTryAgainWhenTheMemberAnswers(t *testing.T) {
@@ -35,7 +35,7 @@ func TestStreamsTryAgainWhenTheMemberAnswers(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				s := newStream("east", store.Kind{}, source{door: newDoor(t, nil).entrance()}, nil)
+				s := newStream("east", streams.Kind{}, source{door: newDoor(t, nil).entrance()}, nil)
 				go func() {
 					time.Sleep(time.Second)
 					s.answers.tell()

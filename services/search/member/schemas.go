@@ -17,7 +17,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/rest"
 
-	"github.com/tripod-k8s/tripod/services/search/store"
+	"github.com/tripod-k8s/tripod/services/search/store/streams"
 )
 
 const (
@@ -36,7 +36,7 @@ type schemas struct {
 }
 
 // copy copies the documents that have changed, if it is time to look. A member without documents, or with wrong ones, is searched all the same.
-func (s *schemas) copy(ctx context.Context, kinds []store.Kind) error {
+func (s *schemas) copy(ctx context.Context, kinds []streams.Kind) error {
 	if time.Now().Before(s.next) {
 		return nil
 	}
@@ -127,7 +127,7 @@ func (m *Member) tellFull(full *LimitError) {
 }
 
 // pathOf returns the path of the document with a kind.
-func pathOf(kind store.Kind) string {
+func pathOf(kind streams.Kind) string {
 	if kind.Group == "" {
 		return "api/" + kind.Version
 	}

@@ -14,6 +14,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/tripod-k8s/tripod/services/search/store"
+	"github.com/tripod-k8s/tripod/services/search/store/streams"
 )
 
 func TestDocumentsAreCopiedOnceForEachVersion(t *testing.T) {
@@ -29,7 +30,7 @@ func TestDocumentsAreCopiedOnceForEachVersion(t *testing.T) {
 		for path, digest := range digests {
 			compressed, err := s.Schema(t.Context(), digest)
 			require.NoError(t, err)
-			document, err := store.Decompress(compressed)
+			document, err := streams.Decompress(compressed)
 			require.NoError(t, err)
 			documents = append(documents, path+" "+string(document))
 		}

@@ -19,6 +19,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/tripod-k8s/tripod/services/search/store"
+	"github.com/tripod-k8s/tripod/services/search/store/streams"
 )
 
 // Phase is what a stream does. The names are those of Clusterpedia.
@@ -38,7 +39,7 @@ const (
 
 // Status is the state of a stream.
 type Status struct {
-	Kind    store.Kind `json:"-"`
+	Kind    streams.Kind `json:"-"`
 	Phase   Phase
 	Reason  string
 	Message string
@@ -57,18 +58,18 @@ const maxRefused = 10
 type stream struct {
 	source
 	cluster string
-	kind    store.Kind
+	kind    streams.Kind
 	store   *store.Store
 	// abandonedAfter is the constant, except in tests.
 	abandonedAfter time.Duration
-	// involved is set for the stream of store.InvolvedEvents. untrimmed counts the events that were written since these were trimmed.
+	// involved is set for the stream of streams.InvolvedEvents. untrimmed counts the events that were written since these were trimmed.
 	involved  *involvement
 	untrimmed int
 	// target is nil until the stream is open in the store. opened is the same for other goroutines, with what the store was told of the kind.
-	target *store.Stream
+	target *streams.Stream
 	opened atomic.Pointer[opening]
 	// details are those of the kind now.
-	details atomic.Pointer[store.Details]
+	details atomic.Pointer[streams.Details]
 	// narrowed is set once the store has objects of the copied namespaces only.
 	narrowed bool
 	// following is nil unless a watch is open and its initial list is written.
@@ -102,11 +103,11 @@ type stream struct {
 	told string
 }
 
-func newStream(cluster string, kind store.Kind, from source, to *store.Store) *stream {
+func newStream(cluster string, kind streams.Kind, from source, to *store.Store) *stream {
 	s := &stream{
 		source: from, cluster: cluster, kind: kind, store: to, abandonedAfter: abandonedAfter, silence: silence, listInterval: listInterval, answers: &answers{}, endList: func() {},
 		usage:         &usage{cluster: cluster, store: to, limits: &from.door.Limits},
-		decidesRights: store.DecidesRights(kind.GroupVersionResource),
+		decidesRights: streams.DecidesRights(kind.GroupVersionResource),
 		status:        Status{Kind: kind, Phase: Pending, Since: time.Now()}, untrimmed: trimEvents,
 	}
 	s.details.Store(&kind.Details)
@@ -115,12 +116,12 @@ func newStream(cluster string, kind store.Kind, from source, to *store.Store) *s
 
 // opening is a stream that is open in the store.
 type opening struct {
-	target  *store.Stream
-	details *store.Details
+	target  *streams.Stream
+	details *streams.Details
 }
 
 // describe makes the store have what the member says about the kind now. It tries again the next time.
-func (s *stream) describe(ctx context.Context, details store.Details) {
+func (s *stream) describe(ctx context.Context, details streams.Details) {
 	s.details.Store(&details)
 	open := s.opened.Load()
 	if open == nil || reflect.DeepEqual(*open.details, details) {
@@ -187,7 +188,7 @@ func (s *stream) run(ctx context.Context) {
 			s.tell(ctx)
 			s.pause(ctx, limits.Step(), err)
 			continue
-		case errors.Is(err, store.ErrFenced):
+		case errors.Is(err, streams.ErrFenced):
 			s.set(func(status *Status) { status.Phase, status.Reason, status.Message = Stopped, "TakenOver", err.Error() })
 			if !s.awaitAbandoned(ctx) {
 				return

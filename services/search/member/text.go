@@ -12,7 +12,7 @@ import (
 
 	rbacv1 "k8s.io/api/rbac/v1"
 
-	"github.com/tripod-k8s/tripod/services/search/store"
+	"github.com/tripod-k8s/tripod/services/search/store/streams"
 )
 
 // maxDepth is how deep objects and lists may be nested. The deepest of Kubernetes' own and of well-known CustomResourceDefinitions have less than 60 levels,
@@ -53,7 +53,7 @@ func checkValues(text []byte) error {
 
 // checkText refuses what parsers read in different ways although it is valid JSON: nesting that some do not take, numbers that some do not hold, and names
 // that some take for another one, because they differ by case only. The text has no blanks, and no escapes that it does not need.
-func checkText(kind store.Kind, text []byte) error {
+func checkText(kind streams.Kind, text []byte) error {
 	depth, field := 0, ""
 	for i := 0; i < len(text); i++ {
 		switch c := text[i]; {
@@ -155,7 +155,7 @@ func fold(name string) string {
 }
 
 // checkName refuses a name that differs by case only from one with a meaning at this depth, in this field of the object.
-func checkName(kind store.Kind, depth int, field string, name []byte) error {
+func checkName(kind streams.Kind, depth int, field string, name []byte) error {
 	known := objectNames
 	switch {
 	case depth == 2 && field == "metadata":

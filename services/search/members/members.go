@@ -29,6 +29,8 @@ import (
 	"github.com/tripod-k8s/tripod/services/search/member"
 	"github.com/tripod-k8s/tripod/services/search/shards"
 	"github.com/tripod-k8s/tripod/services/search/store"
+	"github.com/tripod-k8s/tripod/services/search/store/access"
+	"github.com/tripod-k8s/tripod/services/search/store/streams"
 )
 
 var (
@@ -162,7 +164,7 @@ func (m *Members) reconcile(ctx context.Context) {
 		return // all stays as it is
 	}
 	states, err := m.store.States(ctx)
-	var unreadable map[string][]store.Unreadable
+	var unreadable map[string][]access.Unreadable
 	if err == nil {
 		unreadable, err = m.store.UnreadableRights(ctx)
 	}
@@ -321,7 +323,7 @@ func (m *Members) stop() {
 }
 
 // tell writes the status of a cluster if it has changed. One replica does that for all that copy the cluster. States are nil if the database is away.
-func (m *Members) tell(ctx context.Context, cluster *v1alpha2.PediaCluster, states map[string]store.State, unreadable []store.Unreadable) {
+func (m *Members) tell(ctx context.Context, cluster *v1alpha2.PediaCluster, states map[string]streams.State, unreadable []access.Unreadable) {
 	r := m.running[cluster.Name]
 	if !m.shards.Mine(cluster.Name) {
 		r.told = nil

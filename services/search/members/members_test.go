@@ -17,7 +17,8 @@ import (
 
 	"github.com/tripod-k8s/tripod/services/search/apis/cluster/v1alpha2"
 	"github.com/tripod-k8s/tripod/services/search/member"
-	"github.com/tripod-k8s/tripod/services/search/store"
+	"github.com/tripod-k8s/tripod/services/search/store/access"
+	"github.com/tripod-k8s/tripod/services/search/store/streams"
 )
 
 func kubeconfig(user string) []byte {
@@ -87,7 +88,7 @@ func TestTheStatusOfACluster(t *testing.T) {
 
 func TestAClusterIsFreshIfAllOfItIs(t *testing.T) {
 	deployments, pods := schema.GroupResource{Group: "apps", Resource: "deployments"}, schema.GroupResource{Resource: "pods"}
-	for want, state := range map[string]*store.State{
+	for want, state := range map[string]*streams.State{
 		"False Incomplete: nothing is copied yet":                              nil,
 		"False Incomplete: the first list of 1 of 3 resources is not complete": {Resources: 3, Incomplete: 1, Stale: []schema.GroupResource{pods}},
 		"False Stale: not heard for 3m0s: pods, deployments.apps":              {Resources: 3, Stale: []schema.GroupResource{pods, deployments}},
@@ -95,7 +96,7 @@ func TestAClusterIsFreshIfAllOfItIs(t *testing.T) {
 	} {
 		var status v1alpha2.ClusterStatus
 		if state == nil {
-			setFresh(&status, 3, store.State{}, false)
+			setFresh(&status, 3, streams.State{}, false)
 		} else {
 			setFresh(&status, 3, *state, true)
 		}
@@ -115,9 +116,9 @@ func TestAConditionNamesTheObjectsThatCloseACluster(t *testing.T) {
 	cluster.Spec.MemberRBAC = &v1alpha2.MemberRBAC{}
 	setReadable(&status, cluster, nil, "")
 	assert.True(t, meta.IsStatusConditionTrue(status.Conditions, v1alpha2.RBACRead))
-	setReadable(&status, cluster, []store.Unreadable{{Resource: "roles", Namespace: "a", Name: "x", Reason: "wrong"}, {Resource: "clusterroles", Name: "y", Reason: "odd"}}, "large")
+	setReadable(&status, cluster, []access.Unreadable{{Resource: "roles", Namespace: "a", Name: "x", Reason: "wrong"}, {Resource: "clusterroles", Name: "y", Reason: "odd"}}, "large")
 	assert.Contains(t, meta.FindStatusCondition(status.Conditions, v1alpha2.RBACRead).Message, "cannot be read: roles a/x: wrong; clusterroles y: odd")
-	setReadable(&status, cluster, []store.Unreadable{{Resource: "roles", Reason: "an object has more than 10Mi"}}, "")
+	setReadable(&status, cluster, []access.Unreadable{{Resource: "roles", Reason: "an object has more than 10Mi"}}, "")
 	assert.Contains(t, meta.FindStatusCondition(status.Conditions, v1alpha2.RBACRead).Message, "cannot be read: all roles: an object has more than 10Mi")
 	setReadable(&status, cluster, nil, "namespace a: too much")
 	assert.Equal(t, []string{"TooLarge", "namespace a: too much"}, []string{
@@ -130,7 +131,7 @@ func TestAConditionNamesTheObjectsThatCloseACluster(t *testing.T) {
 
 func TestTheStatusOfResources(t *testing.T) {
 	status := func(group, resource, version string, phase member.Phase) member.Status {
-		return member.Status{Kind: store.Kind{GroupVersionResource: schema.GroupVersionResource{Group: group, Version: version, Resource: resource}, Name: "K", Namespaced: true}, Phase: phase}
+		return member.Status{Kind: streams.Kind{GroupVersionResource: schema.GroupVersionResource{Group: group, Version: version, Resource: resource}, Name: "K", Namespaced: true}, Phase: phase}
 	}
 	refused := status("", "pods", "v1", member.Syncing)
 	refused.Refused = map[string]string{"a/x": "too long"}

@@ -13,7 +13,7 @@ import (
 
 	"github.com/tripod-k8s/tripod/services/search/apis/cluster/v1alpha2"
 	"github.com/tripod-k8s/tripod/services/search/rights"
-	"github.com/tripod-k8s/tripod/services/search/store"
+	"github.com/tripod-k8s/tripod/services/search/store/access"
 )
 
 // policyOf returns the policy of rights of a cluster as the store keeps it. It is empty if only grants of the hub count.
@@ -29,7 +29,7 @@ func policyOf(spec *v1alpha2.ClusterSpec) (string, error) {
 
 // setReadable sets the condition that says which RBAC objects of a cluster cannot be read.
 // tooLarge says what of its RBAC takes too much memory, and is empty if nothing does.
-func setReadable(status *v1alpha2.ClusterStatus, cluster *v1alpha2.PediaCluster, unreadable []store.Unreadable, tooLarge string) {
+func setReadable(status *v1alpha2.ClusterStatus, cluster *v1alpha2.PediaCluster, unreadable []access.Unreadable, tooLarge string) {
 	if cluster.Spec.MemberRBAC == nil {
 		meta.RemoveStatusCondition(&status.Conditions, v1alpha2.RBACRead)
 		return
@@ -53,7 +53,7 @@ func setReadable(status *v1alpha2.ClusterStatus, cluster *v1alpha2.PediaCluster,
 }
 
 // nameOf names what cannot be read: an object, or all of a resource.
-func nameOf(one store.Unreadable) string {
+func nameOf(one access.Unreadable) string {
 	if one.Name == "" {
 		return "all " + one.Resource
 	}

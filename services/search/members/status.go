@@ -16,7 +16,7 @@ import (
 
 	"github.com/tripod-k8s/tripod/services/search/apis/cluster/v1alpha2"
 	"github.com/tripod-k8s/tripod/services/search/member"
-	"github.com/tripod-k8s/tripod/services/search/store"
+	"github.com/tripod-k8s/tripod/services/search/store/streams"
 )
 
 // maxMessage bounds what a condition tells of an error, and maxDetail what the state of a resource does: a cluster may have a thousand.
@@ -72,7 +72,7 @@ func statusOf(old v1alpha2.ClusterStatus, generation int64, apiServer string, in
 }
 
 // setFresh sets the condition that says whether the copy of a cluster is as new as searches expect it. Its message stays while the resources do.
-func setFresh(status *v1alpha2.ClusterStatus, generation int64, state store.State, known bool) {
+func setFresh(status *v1alpha2.ClusterStatus, generation int64, state streams.State, known bool) {
 	fresh := metav1.Condition{Type: v1alpha2.Fresh, Status: metav1.ConditionFalse, ObservedGeneration: generation}
 	switch {
 	case !known:
@@ -84,7 +84,7 @@ func setFresh(status *v1alpha2.ClusterStatus, generation int64, state store.Stat
 		for _, resource := range state.Stale {
 			names = append(names, resource.String())
 		}
-		fresh.Reason, fresh.Message = v1alpha2.Stale, fmt.Sprintf("not heard for %s: %s", store.StaleAfter, strings.Join(names, ", "))
+		fresh.Reason, fresh.Message = v1alpha2.Stale, fmt.Sprintf("not heard for %s: %s", streams.StaleAfter, strings.Join(names, ", "))
 	default:
 		fresh.Status, fresh.Reason = metav1.ConditionTrue, "Fresh"
 	}

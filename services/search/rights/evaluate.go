@@ -17,7 +17,7 @@ import (
 	"k8s.io/klog/v2"
 	"k8s.io/kubernetes/pkg/registry/rbac/validation"
 
-	"github.com/tripod-k8s/tripod/services/search/store"
+	"github.com/tripod-k8s/tripod/services/search/store/access"
 )
 
 // Limits of what a cluster grants one reader. A namespace with more grants this reader nothing.
@@ -36,7 +36,7 @@ func rulesIn(
 	seen, visits := sets.New[*rbacv1.PolicyRule](), 0
 	ok = true
 	by.VisitRulesFor(ctx, who, namespace, func(_ fmt.Stringer, rule *rbacv1.PolicyRule, _ error) bool {
-		if visits++; store.IsReadable(rule) && !seen.Has(rule) {
+		if visits++; access.IsReadable(rule) && !seen.Has(rule) {
 			seen.Insert(rule)
 			found = append(found, rule)
 		}
@@ -111,7 +111,7 @@ func (m *merge) in(namespaces []rulesOf) {
 		for _, rule := range of.rules {
 			at, known := texts[rule]
 			if !known {
-				text := sha256.Sum256([]byte(store.RuleText(rule)))
+				text := sha256.Sum256([]byte(access.RuleText(rule)))
 				if at, known = m.index[text]; !known {
 					at = len(rules)
 					rules, in, m.index[text] = append(rules, rule), append(in, nil), at

@@ -9,7 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 	rbacv1helpers "k8s.io/kubernetes/pkg/apis/rbac/v1"
 
-	"github.com/tripod-k8s/tripod/services/search/store"
+	"github.com/tripod-k8s/tripod/services/search/store/access"
 )
 
 // grant is a rule that applies to a reader.
@@ -59,12 +59,12 @@ func (g grants) allow(namespace, name string) bool {
 }
 
 // part returns what grants that are about a resource show of it.
-func (g grants) part(resource schema.GroupResource) *store.Part {
+func (g grants) part(resource schema.GroupResource) *access.Part {
 	var namespaces, names []string
 	var objects [][2]string
 	for _, one := range g {
 		if one.namespaces == nil && len(one.rule.ResourceNames) == 0 {
-			return store.Whole
+			return access.Whole
 		}
 		if one.namespaces == nil {
 			names = append(names, one.rule.ResourceNames...)
@@ -84,5 +84,5 @@ func (g grants) part(resource schema.GroupResource) *store.Part {
 			}
 		}
 	}
-	return store.NewPart(namespaces, names, objects)
+	return access.NewPart(namespaces, names, objects)
 }

@@ -16,7 +16,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/tripod-k8s/tripod/services/search/store"
+	"github.com/tripod-k8s/tripod/services/search/store/access"
 )
 
 // limits bound the memory of the RBAC objects of a cluster. Who may write Roles and RoleBindings in one namespace must not close others by
@@ -106,7 +106,7 @@ func (r *Rights) read(m *member) error {
 		m.took = m.ended.Sub(state.began)
 		<-r.slots
 	}()
-	err := r.store.ReadRights(context.Background(), m.name, func(from *store.RightsReading) error {
+	err := r.store.ReadRights(context.Background(), m.name, func(from *access.RightsReading) error {
 		state.generation = from.Generation
 		if err := m.update(before, from); err != nil {
 			return err
@@ -142,7 +142,7 @@ func (m *member) forget() {
 }
 
 // update reads the objects that have changed since a state.
-func (m *member) update(before *cluster, from *store.RightsReading) error {
+func (m *member) update(before *cluster, from *access.RightsReading) error {
 	after := int64(0)
 	if before != nil && m.objects != nil && m.clusterID == from.ClusterID && (len(m.closed) == 0 || time.Since(m.whole) < m.pause()) {
 		after = before.generation
@@ -154,7 +154,7 @@ func (m *member) update(before *cluster, from *store.RightsReading) error {
 	}
 	m.clusterID = from.ClusterID
 	there := map[int64]bool{}
-	whole, gone, err := from.Changes(context.Background(), after, func(o store.RBACObject) error {
+	whole, gone, err := from.Changes(context.Background(), after, func(o access.RBACObject) error {
 		m.remove(o.ID)
 		m.put(o)
 		if _, kept := m.objects[o.ID]; kept {
@@ -192,7 +192,7 @@ func (m *member) remove(id int64) {
 }
 
 // put keeps an object, or closes namespaces if there is no room.
-func (m *member) put(o store.RBACObject) {
+func (m *member) put(o access.RBACObject) {
 	namespace := clusterWide
 	if o.Resource == "roles" || o.Resource == "rolebindings" {
 		namespace = o.Namespace
@@ -201,7 +201,7 @@ func (m *member) put(o store.RBACObject) {
 		return
 	}
 	kept := object{namespace: namespace, bytes: bytesOfObject}
-	if decoded, err := store.DecodeRBAC(o.Resource, o.JSON); err != nil {
+	if decoded, err := access.DecodeRBAC(o.Resource, o.JSON); err != nil {
 		kept.wrong = fmt.Sprintf("%s %s: %.500s", o.Resource, strings.TrimPrefix(o.Namespace+"/"+o.Name, "/"), err)
 		kept.bytes += len(kept.wrong)
 	} else {
@@ -261,7 +261,7 @@ func (m *member) close(why string, namespaces ...string) {
 }
 
 // fill makes a state of what a member has. What is wrong with it closes namespaces, or the cluster.
-func (m *member) fill(state *cluster, from *store.RightsReading) {
+func (m *member) fill(state *cluster, from *access.RightsReading) {
 	var err error
 	if state.identities, err = decodePolicy(from.Policy); err != nil {
 		state.unknown = "its policy of rights is wrong: " + err.Error()

@@ -21,6 +21,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/tripod-k8s/tripod/services/search/store"
+	"github.com/tripod-k8s/tripod/services/search/store/access"
 )
 
 // ErrUnread says that the rights of readers cannot be read. It names no cluster: readers learn of it.
@@ -73,7 +74,7 @@ type Rights struct {
 
 // index is which rights the store had at a moment.
 type index struct {
-	store.RightsIndex
+	access.RightsIndex
 	began time.Time
 }
 

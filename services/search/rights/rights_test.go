@@ -20,19 +20,21 @@ import (
 
 	"github.com/tripod-k8s/tripod/services/search/query"
 	"github.com/tripod-k8s/tripod/services/search/store"
+	"github.com/tripod-k8s/tripod/services/search/store/access"
 	"github.com/tripod-k8s/tripod/services/search/store/storetest"
+	"github.com/tripod-k8s/tripod/services/search/store/streams"
 )
 
 var (
 	alice = &user.DefaultInfo{Name: "alice", Groups: []string{"dev"}}
-	pods  = store.Kind{GroupVersionResource: schema.GroupVersionResource{Version: "v1", Resource: "pods"}, Name: "Pod", Namespaced: true}
+	pods  = streams.Kind{GroupVersionResource: schema.GroupVersionResource{Version: "v1", Resource: "pods"}, Name: "Pod", Namespaced: true}
 )
 
 // written has the streams of clusters in a store.
 type written struct {
 	t testing.TB
 	*store.Store
-	streams map[string]*store.Stream
+	streams map[string]*streams.Stream
 }
 
 func newStore(t testing.TB) *written {
@@ -41,15 +43,15 @@ func newStore(t testing.TB) *written {
 	require.NoError(t, err)
 	t.Cleanup(func() { s.Close() })
 	require.NoError(t, s.Migrate(t.Context()))
-	return &written{t, s, map[string]*store.Stream{}}
+	return &written{t, s, map[string]*streams.Stream{}}
 }
 
-func rbacKind(resource string) store.Kind {
-	return store.Kind{GroupVersionResource: rbacv1.SchemeGroupVersion.WithResource(resource), Name: resource}
+func rbacKind(resource string) streams.Kind {
+	return streams.Kind{GroupVersionResource: rbacv1.SchemeGroupVersion.WithResource(resource), Name: resource}
 }
 
 // stream opens the stream of a resource of a cluster, and writes that its list is complete.
-func (w *written) stream(cluster string, kind store.Kind) {
+func (w *written) stream(cluster string, kind streams.Kind) {
 	w.t.Helper()
 	stream, err := w.OpenStream(w.t.Context(), cluster, kind)
 	require.NoError(w.t, err)
@@ -105,7 +107,7 @@ func (w *written) found(r *Rights, v *Visible) (names []string, seen *Visible) {
 		if err == nil {
 			return names, v
 		}
-		require.ErrorIs(w.t, err, store.ErrRightsChanged)
+		require.ErrorIs(w.t, err, access.ErrRightsChanged)
 		v, err = r.Renew(w.t.Context(), v)
 		require.NoError(w.t, err)
 	}

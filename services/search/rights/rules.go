@@ -13,7 +13,7 @@ import (
 	rbacv1helpers "k8s.io/kubernetes/pkg/apis/rbac/v1"
 
 	"github.com/tripod-k8s/tripod/services/search/apis/search/v1beta1"
-	"github.com/tripod-k8s/tripod/services/search/store"
+	"github.com/tripod-k8s/tripod/services/search/store/access"
 )
 
 // maxListed bounds the rules of Rules, and maxListedText their text: who may write Roles may name megabytes of objects.
@@ -35,7 +35,7 @@ func (v *Visible) Rules(cluster, namespace string) (rules []rbacv1.PolicyRule, c
 			complete = false
 			return
 		}
-		if len(rule.Verbs) == 0 || len(rule.Resources) == 0 || seen.Has(store.RuleText(&rule)) {
+		if len(rule.Verbs) == 0 || len(rule.Resources) == 0 || seen.Has(access.RuleText(&rule)) {
 			return
 		}
 		if len(rules) == maxListed {
@@ -43,7 +43,7 @@ func (v *Visible) Rules(cluster, namespace string) (rules []rbacv1.PolicyRule, c
 			return
 		}
 		left -= size
-		seen.Insert(store.RuleText(&rule))
+		seen.Insert(access.RuleText(&rule))
 		rules = append(rules, rule)
 	}
 	for _, name := range clusters {

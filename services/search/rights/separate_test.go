@@ -15,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/tripod-k8s/tripod/services/search/store"
+	"github.com/tripod-k8s/tripod/services/search/store/access"
 )
 
 // TestAnObjectThatCannotBeReadClosesItsClusterOnly holds for all that a member may have wrong, and after a restart.
@@ -75,7 +76,7 @@ func TestAnUnreadableObjectIsForgottenOnceAListLacksIt(t *testing.T) {
 	r := New(w.Store)
 	v := &Visible{reader: alice, verb: "list"}
 	refused := store.Change{Object: store.Object{
-		Namespace: "a", Name: "x", JSON: []byte(`{"metadata": {"namespace": "a", "name": "x", "annotations": {"` + store.RefusedAnnotation + `": "no text"}}, "rules": "refused"}`),
+		Namespace: "a", Name: "x", JSON: []byte(`{"metadata": {"namespace": "a", "name": "x", "annotations": {"` + access.RefusedAnnotation + `": "no text"}}, "rules": "refused"}`),
 	}}
 	roles := w.streams["eastroles"]
 	for _, listing := range []int64{1, 2} {
@@ -85,7 +86,7 @@ func TestAnUnreadableObjectIsForgottenOnceAListLacksIt(t *testing.T) {
 		assert.Empty(t, names)
 		unreadable, err := w.UnreadableRights(t.Context())
 		require.NoError(t, err)
-		assert.Equal(t, []store.Unreadable{{Resource: "roles", Namespace: "a", Name: "x", Reason: "no text"}}, unreadable["east"])
+		assert.Equal(t, []access.Unreadable{{Resource: "roles", Namespace: "a", Name: "x", Reason: "no text"}}, unreadable["east"])
 	}
 	require.NoError(t, w.Sweep(t.Context(), roles, 3, "6"))
 	names, _ := w.foundAnew(r, v)

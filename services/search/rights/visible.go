@@ -16,7 +16,7 @@ import (
 	rbacv1helpers "k8s.io/kubernetes/pkg/apis/rbac/v1"
 
 	"github.com/tripod-k8s/tripod/services/search/apis/search/v1beta1"
-	"github.com/tripod-k8s/tripod/services/search/store"
+	"github.com/tripod-k8s/tripod/services/search/store/access"
 )
 
 // Visible is what a reader may see with a verb, by one state of the rights of each cluster.
@@ -43,7 +43,7 @@ type Visible struct {
 	about, evaluated sync.Map
 }
 
-var _ store.Scope = &Visible{}
+var _ access.Scope = &Visible{}
 
 // Everything returns what a reader sees by a grant of the hub for all that was asked.
 func Everything(reader user.Info) *Visible { return &Visible{reader: reader, everything: true} }
@@ -55,7 +55,7 @@ func (v *Visible) IsEverything() bool { return v.everything }
 func (v *Visible) Reader() user.Info { return v.reader }
 
 // Scope returns the limits for store.For.
-func (v *Visible) Scope() store.Scope {
+func (v *Visible) Scope() access.Scope {
 	if v.everything {
 		return nil
 	}
@@ -75,10 +75,10 @@ func (v *Visible) Granting(cluster string, only *schema.GroupResource) *Visible 
 	}
 }
 
-// AsOf implements store.Scope.
+// AsOf implements access.Scope.
 func (v *Visible) AsOf() int64 { return v.asOf }
 
-// Generation implements store.Scope.
+// Generation implements access.Scope.
 func (v *Visible) Generation(cluster string) int64 {
 	if state := v.states[cluster]; state != nil {
 		return state.generation
@@ -89,7 +89,7 @@ func (v *Visible) Generation(cluster string) int64 {
 // Hub is the name of the hub if its RBAC counts.
 func (v *Visible) Hub() string { return v.home }
 
-// Home implements store.Scope. It is empty if the hub grants the reader nothing: then a change there hides nothing.
+// Home implements access.Scope. It is empty if the hub grants the reader nothing: then a change there hides nothing.
 func (v *Visible) Home() string {
 	if len(v.hub) == 0 {
 		return ""
@@ -122,7 +122,7 @@ type known struct {
 	// whole is set if the hub grants everything.
 	whole bool
 	grants
-	part func() *store.Part
+	part func() *access.Part
 }
 
 func (v *Visible) known(cluster string, resource schema.GroupResource) *known {
@@ -131,9 +131,9 @@ func (v *Visible) known(cluster string, resource schema.GroupResource) *known {
 		return already.(*known)
 	}
 	k := &known{whole: v.isGranted(cluster, resource)}
-	if k.part = func() *store.Part { return store.Whole }; !k.whole {
+	if k.part = func() *access.Part { return access.Whole }; !k.whole {
 		k.grants = v.grants(cluster).about(v.verb, resource)
-		k.part = sync.OnceValue(func() *store.Part { return k.grants.part(resource) })
+		k.part = sync.OnceValue(func() *access.Part { return k.grants.part(resource) })
 	}
 	v.about.Store(of, k)
 	return k
@@ -166,10 +166,10 @@ const Resource = "resources"
 // AllClusters stands for all clusters among the names of clusters.
 const AllClusters = ""
 
-// Part implements store.Scope.
-func (v *Visible) Part(cluster string, resource schema.GroupResource) *store.Part {
+// Part implements access.Scope.
+func (v *Visible) Part(cluster string, resource schema.GroupResource) *access.Part {
 	if v.everything {
-		return store.Whole
+		return access.Whole
 	}
 	return v.known(cluster, resource).part()
 }

@@ -14,7 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/component-base/version"
 
-	"github.com/tripod-k8s/tripod/services/search/store"
+	"github.com/tripod-k8s/tripod/services/search/store/streams"
 )
 
 // What clients ask an API server about itself.
@@ -33,7 +33,7 @@ func (h *Handler) version(w http.ResponseWriter, req *http.Request, n *Nested) e
 		if err == nil {
 			return h.writeJSON(w, req, jsonType, json.RawMessage(document))
 		}
-		if !errors.Is(err, store.ErrNotFound) {
+		if !errors.Is(err, streams.ErrNoDocument) {
 			return asStatus(err)
 		}
 	}

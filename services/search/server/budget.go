@@ -18,7 +18,7 @@ import (
 	"k8s.io/component-base/metrics"
 	"k8s.io/component-base/metrics/legacyregistry"
 
-	"github.com/tripod-k8s/tripod/services/search/store"
+	"github.com/tripod-k8s/tripod/services/search/store/database"
 )
 
 const (
@@ -85,8 +85,8 @@ func ownerOf(ctx context.Context) string {
 }
 
 // bounds are those of a search that runs in search. paged says that the client asks for the next page.
-func (h *held) bounds(paged bool) store.Bounds {
-	bounds := store.Bounds{Charge: h.chargeNow}
+func (h *held) bounds(paged bool) database.Bounds {
+	bounds := database.Bounds{Charge: h.chargeNow}
 	if paged {
 		bounds.Page = h.page
 	}

@@ -20,7 +20,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/version"
 
-	"github.com/tripod-k8s/tripod/services/search/store"
+	"github.com/tripod-k8s/tripod/services/search/store/streams"
 )
 
 // verbs are what can be done with objects of clusters.
@@ -40,7 +40,7 @@ func (h *Handler) discover(w http.ResponseWriter, req *http.Request, n *Nested) 
 	if !legacy && parts[0] != "apis" || len(parts) > 3 || legacy && len(parts) > 2 {
 		return notFound(n.Path + " is not served for clusters")
 	}
-	kinds = slices.DeleteFunc(kinds, func(k store.Kind) bool { return legacy != (k.Group == "") })
+	kinds = slices.DeleteFunc(kinds, func(k streams.Kind) bool { return legacy != (k.Group == "") })
 	switch {
 	case len(parts) == 1 && wantsAggregated(req):
 		return h.writeJSON(w, req, jsonType+";g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList", aggregated(kinds))
@@ -116,7 +116,7 @@ func wantsAggregated(req *http.Request) bool {
 }
 
 // versionsOf returns the groups of kinds in their order, and the versions of each, the preferred one first.
-func versionsOf(kinds []store.Kind) (order []string, versions map[string][]string) {
+func versionsOf(kinds []streams.Kind) (order []string, versions map[string][]string) {
 	versions = map[string][]string{}
 	for _, k := range kinds {
 		if !slices.Contains(order, k.Group) {
@@ -133,7 +133,7 @@ func versionsOf(kinds []store.Kind) (order []string, versions map[string][]strin
 	return order, versions
 }
 
-func groups(kinds []store.Kind) []metav1.APIGroup {
+func groups(kinds []streams.Kind) []metav1.APIGroup {
 	order, versions := versionsOf(kinds)
 	all := []metav1.APIGroup{}
 	for _, name := range order {
@@ -148,7 +148,7 @@ func groups(kinds []store.Kind) []metav1.APIGroup {
 }
 
 // aggregated returns the document that has all groups at once.
-func aggregated(kinds []store.Kind) apidiscoveryv2.APIGroupDiscoveryList {
+func aggregated(kinds []streams.Kind) apidiscoveryv2.APIGroupDiscoveryList {
 	order, versions := versionsOf(kinds)
 	list := apidiscoveryv2.APIGroupDiscoveryList{
 		TypeMeta: metav1.TypeMeta{Kind: "APIGroupDiscoveryList", APIVersion: apidiscoveryv2.SchemeGroupVersion.String()},
@@ -167,7 +167,7 @@ func aggregated(kinds []store.Kind) apidiscoveryv2.APIGroupDiscoveryList {
 	return list
 }
 
-func resourcesOf(kinds []store.Kind, gv schema.GroupVersion) (all []apidiscoveryv2.APIResourceDiscovery) {
+func resourcesOf(kinds []streams.Kind, gv schema.GroupVersion) (all []apidiscoveryv2.APIResourceDiscovery) {
 	for _, k := range kinds {
 		if k.GroupVersion() != gv {
 			continue

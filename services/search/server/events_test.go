@@ -18,11 +18,12 @@ import (
 
 	"github.com/tripod-k8s/tripod/services/search/apis/search/v1beta1"
 	"github.com/tripod-k8s/tripod/services/search/store"
+	"github.com/tripod-k8s/tripod/services/search/store/streams"
 )
 
 func TestASearchReturnsTheEventsOfItsObjects(t *testing.T) {
 	s := newStore(t)
-	stream, err := s.OpenStream(t.Context(), "west", store.InvolvedEvents)
+	stream, err := s.OpenStream(t.Context(), "west", streams.InvolvedEvents)
 	require.NoError(t, err)
 	change := func(name string, seen int64) store.Change {
 		return store.Change{Object: store.Object{

@@ -17,7 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/apiserver/pkg/endpoints/handlers/responsewriters"
 
-	"github.com/tripod-k8s/tripod/services/search/store"
+	"github.com/tripod-k8s/tripod/services/search/store/streams"
 	"github.com/tripod-k8s/tripod/services/search/tables"
 )
 
@@ -27,14 +27,14 @@ type eventWriter struct {
 	buffer   *bufio.Writer
 	req      *http.Request
 	as       form
-	kind     store.Kind
+	kind     streams.Kind
 	// table makes rows. It is nil until the first, of which alone the columns are written.
 	table *tables.Table
 	// socket is set while the client reads the events from a WebSocket. Each of them is a message.
 	socket *websocket.Conn
 }
 
-func newEventWriter(w http.ResponseWriter, req *http.Request, as form, kind store.Kind) *eventWriter {
+func newEventWriter(w http.ResponseWriter, req *http.Request, as form, kind streams.Kind) *eventWriter {
 	return &eventWriter{response: w, buffer: bufio.NewWriterSize(w, 32<<10), req: req, as: as, kind: kind}
 }
 

@@ -26,6 +26,8 @@ import (
 	"github.com/tripod-k8s/tripod/services/search/rights"
 	"github.com/tripod-k8s/tripod/services/search/store"
 	"github.com/tripod-k8s/tripod/services/search/store/database"
+	"github.com/tripod-k8s/tripod/services/search/store/history"
+	"github.com/tripod-k8s/tripod/services/search/store/streams"
 )
 
 // Handler answers nested requests and those for collections, and hands all others on.
@@ -229,11 +231,11 @@ func (h *Handler) list(w http.ResponseWriter, req *http.Request, n *Nested) erro
 }
 
 // question reads what a list or a watch asks for.
-func (h *Handler) question(req *http.Request, n *Nested) (*query.Query, store.Kind, error) {
+func (h *Handler) question(req *http.Request, n *Nested) (*query.Query, streams.Kind, error) {
 	values := req.URL.Query()
 	q, err := query.Parse(values)
 	if err != nil {
-		return nil, store.Kind{}, apierrors.NewBadRequest(err.Error())
+		return nil, streams.Kind{}, apierrors.NewBadRequest(err.Error())
 	}
 	warnParameters(req.Context(), q)
 	kind, err := h.kind(req, n)
@@ -274,9 +276,9 @@ func (h *Handler) search(req *http.Request, patterns []schema.GroupVersionResour
 	})
 	switch {
 	case err == nil:
-	case errors.Is(err, store.ErrFuture) && q.After != nil: // the database was restored from a backup
+	case errors.Is(err, history.ErrFuture) && q.After != nil: // the database was restored from a backup
 		return a, h.expired(req.Context())
-	case errors.Is(err, store.ErrFuture) && q.At != nil && q.At.Revision > page.Revision:
+	case errors.Is(err, history.ErrFuture) && q.At != nil && q.At.Revision > page.Revision:
 		return a, tooLarge(q.At.Revision, page.Revision)
 	default:
 		return a, h.asStatus(req.Context(), err)
@@ -299,12 +301,12 @@ func follows(req *http.Request, q *query.Query) bool {
 }
 
 // kind returns the kind that a request is for. A path with a namespace is for the clusters that have the resource in namespaces.
-func (h *Handler) kind(req *http.Request, n *Nested) (store.Kind, error) {
+func (h *Handler) kind(req *http.Request, n *Nested) (streams.Kind, error) {
 	kind, err := h.store.Kind(req.Context(), n.Cluster, n.Resource(), n.Namespace() != "")
 	if err == nil {
 		return kind, nil
 	}
-	if !errors.Is(err, store.ErrUnknownKind) {
+	if !errors.Is(err, streams.ErrUnknownKind) {
 		return kind, asStatus(err)
 	}
 	where := "any cluster"
@@ -324,11 +326,11 @@ func notFound(message string) error {
 // asStatus returns what clients are told of an error of a search, which may be one of the past.
 func (h *Handler) asStatus(ctx context.Context, err error) error {
 	switch {
-	case errors.Is(err, store.ErrPruned):
+	case errors.Is(err, history.ErrPruned):
 		return h.expired(ctx)
 	case errors.Is(err, store.ErrOtherRights):
 		return apierrors.NewResourceExpired(err.Error() + ": begin the list again")
-	case errors.Is(err, store.ErrFuture), errors.Is(err, store.ErrTooManyOwners):
+	case errors.Is(err, history.ErrFuture), errors.Is(err, store.ErrTooManyOwners):
 		return apierrors.NewBadRequest(err.Error())
 	case errors.Is(err, store.ErrPosition):
 		return apierrors.NewBadRequest("parameter continue: " + err.Error())
@@ -348,7 +350,7 @@ func (h *Handler) expired(ctx context.Context) error {
 
 // asStatus returns what clients are told of an error of the store. What the database said is for the log: it may tell where it is.
 func asStatus(err error) error {
-	if errors.Is(err, store.ErrUnknownKind) {
+	if errors.Is(err, streams.ErrUnknownKind) {
 		return notFound(err.Error())
 	}
 	if stale := asStale(err); stale != nil {

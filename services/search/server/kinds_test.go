@@ -15,6 +15,7 @@ import (
 
 	"github.com/tripod-k8s/tripod/services/search/store"
 	"github.com/tripod-k8s/tripod/services/search/store/storetest"
+	"github.com/tripod-k8s/tripod/services/search/store/streams"
 )
 
 // TestKindsThatNoClusterHasGo has a cluster name other resources again and again. Their names go when they were unused for long, and the
@@ -24,8 +25,8 @@ func TestKindsThatNoClusterHasGo(t *testing.T) {
 	require.NoError(t, err)
 	t.Cleanup(func() { s.Close() })
 	require.NoError(t, s.Migrate(t.Context()))
-	kind := func(n int) store.Kind {
-		return store.Kind{GroupVersionResource: schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: fmt.Sprint("things", n)}, Name: "Thing"}
+	kind := func(n int) streams.Kind {
+		return streams.Kind{GroupVersionResource: schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: fmt.Sprint("things", n)}, Name: "Thing"}
 	}
 	id := func(n int) int64 {
 		t.Helper()
@@ -34,7 +35,7 @@ func TestKindsThatNoClusterHasGo(t *testing.T) {
 		require.Len(t, ids, 1)
 		return ids[0]
 	}
-	open := func(n int) *store.Stream {
+	open := func(n int) *streams.Stream {
 		t.Helper()
 		stream, err := s.OpenStream(t.Context(), "east", kind(n))
 		require.NoError(t, err)

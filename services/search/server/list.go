@@ -21,12 +21,13 @@ import (
 
 	"github.com/tripod-k8s/tripod/services/search/query"
 	"github.com/tripod-k8s/tripod/services/search/store"
+	"github.com/tripod-k8s/tripod/services/search/store/streams"
 	"github.com/tripod-k8s/tripod/services/search/tables"
 )
 
 // answer is what a search has found.
 type answer struct {
-	kind    store.Kind
+	kind    streams.Kind
 	objects []store.Found
 	meta    metav1.ListMeta
 	// single is set if the answer is one object, not a list.

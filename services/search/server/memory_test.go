@@ -20,14 +20,15 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-	"sigs.k8s.io/yaml"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/endpoints/request"
+	"sigs.k8s.io/yaml"
 
 	"github.com/tripod-k8s/tripod/services/search/store"
+	"github.com/tripod-k8s/tripod/services/search/store/streams"
 )
 
 // A member may send objects of many parts, which take 50 times their bytes if they are decoded. These tests read them in each way that a reader has.
@@ -66,14 +67,14 @@ func peak(do func()) int {
 	return <-most
 }
 
-var things = store.Kind{
+var things = streams.Kind{
 	GroupVersionResource: schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "things"}, Name: "Thing", Namespaced: true,
 }
 
 // manyParts is the body of an object with 198,000 values in 0.7 MB, which is close to the most that search takes of a member.
 var manyParts = `[{"":0}` + strings.Repeat(`,{"":0}`, 98_000) + `]`
 
-func writeThing(t *testing.T, s *store.Store, stream *store.Stream, name, spec string) {
+func writeThing(t *testing.T, s *store.Store, stream *streams.Stream, name, spec string) {
 	t.Helper()
 	change := store.Change{Object: store.Object{
 		Namespace: "default", Name: name, UID: name, ResourceVersion: "1",
@@ -83,7 +84,7 @@ func writeThing(t *testing.T, s *store.Store, stream *store.Stream, name, spec s
 }
 
 // withThings returns a store that has some things, and their stream.
-func withThings(t *testing.T, number int, spec string) (*store.Store, *store.Stream) {
+func withThings(t *testing.T, number int, spec string) (*store.Store, *streams.Stream) {
 	t.Helper()
 	s := newStore(t)
 	stream, err := s.OpenStream(t.Context(), "liar", things)

@@ -16,10 +16,11 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/tripod-k8s/tripod/services/search/store"
+	"github.com/tripod-k8s/tripod/services/search/store/streams"
 )
 
 // putObject writes an object of a kind, as a cluster has it.
-func putObject(t *testing.T, s *store.Store, cluster string, kind store.Kind, namespace, name string) {
+func putObject(t *testing.T, s *store.Store, cluster string, kind streams.Kind, namespace, name string) {
 	t.Helper()
 	stream, err := s.OpenStream(t.Context(), cluster, kind)
 	require.NoError(t, err)
@@ -32,9 +33,9 @@ func putObject(t *testing.T, s *store.Store, cluster string, kind store.Kind, na
 func TestClustersWithDifferentScopesAnswerForThemselves(t *testing.T) {
 	s := newStore(t)
 	resource := schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "things"}
-	putObject(t, s, "a", store.Kind{GroupVersionResource: resource, Name: "Thing", Namespaced: true}, "default", "one")
-	putObject(t, s, "b", store.Kind{GroupVersionResource: resource, Name: "Thing", Namespaced: true}, "default", "two")
-	putObject(t, s, "liar", store.Kind{GroupVersionResource: resource, Name: "Odd"}, "", "three")
+	putObject(t, s, "a", streams.Kind{GroupVersionResource: resource, Name: "Thing", Namespaced: true}, "default", "one")
+	putObject(t, s, "b", streams.Kind{GroupVersionResource: resource, Name: "Thing", Namespaced: true}, "default", "two")
+	putObject(t, s, "liar", streams.Kind{GroupVersionResource: resource, Name: "Odd"}, "", "three")
 	h := NewHandler(s, nil, nil)
 	for path, want := range map[string][]string{
 		"resources/apis/example.com/v1/namespaces/default/things":            {"a/one", "b/two"},
@@ -71,7 +72,7 @@ func TestClustersWithDifferentScopesAnswerForThemselves(t *testing.T) {
 
 func TestANamespaceCanBeRead(t *testing.T) {
 	s := newStore(t)
-	namespaces := store.Kind{GroupVersionResource: schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}, Name: "Namespace"}
+	namespaces := streams.Kind{GroupVersionResource: schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}, Name: "Namespace"}
 	putObject(t, s, "a", namespaces, "", "default")
 	putObject(t, s, "a", namespaces, "", "other")
 	h := NewHandler(s, nil, nil)

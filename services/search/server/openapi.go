@@ -12,7 +12,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/tripod-k8s/tripod/services/search/store"
+	"github.com/tripod-k8s/tripod/services/search/store/streams"
 )
 
 // openAPIPath is where clients ask for OpenAPI v3, as at any API server: kubectl explain does.
@@ -43,7 +43,7 @@ func (h *Handler) openAPI(w http.ResponseWriter, req *http.Request, n *Nested) e
 		return err
 	}
 	compressed, err := h.store.Schema(req.Context(), digests[path])
-	if errors.Is(err, store.ErrNotFound) {
+	if errors.Is(err, streams.ErrNoDocument) {
 		return notFound("no cluster has OpenAPI for " + path)
 	}
 	if err == nil {

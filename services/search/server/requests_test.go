@@ -26,10 +26,11 @@ import (
 	"github.com/tripod-k8s/tripod/services/search/apis/search/v1beta1"
 	"github.com/tripod-k8s/tripod/services/search/store"
 	"github.com/tripod-k8s/tripod/services/search/store/storetest"
+	"github.com/tripod-k8s/tripod/services/search/store/streams"
 )
 
 // kinds are those in testdata/objects.yaml, with the letters that stand for them in testdata/requests.txt.
-var kinds = map[string]store.Kind{
+var kinds = map[string]streams.Kind{
 	"D": {GroupVersionResource: schema.GroupVersionResource{Group: "apps", Version: "v1", Resource: "deployments"}, Name: "Deployment", Namespaced: true},
 	"R": {GroupVersionResource: schema.GroupVersionResource{Group: "apps", Version: "v1", Resource: "replicasets"}, Name: "ReplicaSet", Namespaced: true},
 	"P": {GroupVersionResource: schema.GroupVersionResource{Version: "v1", Resource: "pods"}, Name: "Pod", Namespaced: true},
@@ -45,7 +46,7 @@ type given struct {
 	Spec, Status                               map[string]any
 }
 
-func (g *given) change(t *testing.T, kind store.Kind, version int) store.Change {
+func (g *given) change(t *testing.T, kind streams.Kind, version int) store.Change {
 	t.Helper()
 	annotations := map[string]string{v1beta1.ClusterAnnotation: g.Cluster}
 	for name, value := range g.Annotations {

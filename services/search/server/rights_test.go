@@ -33,12 +33,13 @@ import (
 
 	"github.com/tripod-k8s/tripod/services/search/rights"
 	"github.com/tripod-k8s/tripod/services/search/store"
+	"github.com/tripod-k8s/tripod/services/search/store/streams"
 )
 
 // cluster is a hub whose policy a test knows, with members whose RBAC counts.
 type cluster struct {
 	*store.Store
-	streams map[string]*store.Stream
+	streams map[string]*streams.Stream
 	rights  *rights.Rights
 	// grants are what the policy of the hub allows: "USER VERB RESOURCE NAME". fails is why it cannot tell.
 	granting sync.Mutex
@@ -58,13 +59,13 @@ func (c *cluster) grant(fails error, grants ...string) {
 // newCluster has the objects of newStore. West has RBAC that counts, but without any objects.
 func newCluster(t *testing.T) *cluster {
 	t.Helper()
-	c := &cluster{Store: newStore(t), streams: map[string]*store.Stream{}}
+	c := &cluster{Store: newStore(t), streams: map[string]*streams.Stream{}}
 	c.rights = rights.New(c.Store)
 	policy, err := rights.Policy{}.Encode()
 	require.NoError(t, err)
 	require.NoError(t, c.SetRights(t.Context(), "west", policy))
 	for _, resource := range sets.List(rights.Resources) {
-		kind := store.Kind{GroupVersionResource: rbacv1.SchemeGroupVersion.WithResource(resource), Name: resource}
+		kind := streams.Kind{GroupVersionResource: rbacv1.SchemeGroupVersion.WithResource(resource), Name: resource}
 		c.streams[resource], err = c.OpenStream(t.Context(), "west", kind)
 		require.NoError(t, err)
 		require.NoError(t, c.Sweep(t.Context(), c.streams[resource], 0, "1"))
@@ -322,7 +323,7 @@ func TestWarningsNameNoClusterThatAReaderDoesNotSee(t *testing.T) {
 	c.allow(t, "inside", "default", rule("list", "pods"), rule("watch", "pods"))
 	kinds, err := c.Kinds(t.Context(), "west")
 	require.NoError(t, err)
-	pods := kinds[slices.IndexFunc(kinds, func(k store.Kind) bool { return k.Resource == "pods" })]
+	pods := kinds[slices.IndexFunc(kinds, func(k streams.Kind) bool { return k.Resource == "pods" })]
 	_, err = c.OpenStream(t.Context(), "north", pods)
 	require.NoError(t, err)
 	c.grants = []string{"admin list resources", "admin watch resources"}
@@ -340,7 +341,7 @@ func TestWarningsNameNoClusterThatAReaderDoesNotSee(t *testing.T) {
 // TestEventsOfAnObjectNeedARightOfTheirOwn holds for readers by the RBAC of the cluster.
 func TestEventsOfAnObjectNeedARightOfTheirOwn(t *testing.T) {
 	c := newCluster(t)
-	stream, err := c.OpenStream(t.Context(), "west", store.InvolvedEvents)
+	stream, err := c.OpenStream(t.Context(), "west", streams.InvolvedEvents)
 	require.NoError(t, err)
 	require.NoError(t, c.Write(t.Context(), stream, store.Batch{Changes: []store.Change{{Object: store.Object{
 		Namespace: "default", Name: "e", UID: "e", JSON: []byte(`{"kind": "Event", "apiVersion": "v1", "metadata": {"name": "e", "namespace": "default"}}`),

@@ -6,7 +6,7 @@ package server
 import (
 	"context"
 
-	"github.com/tripod-k8s/tripod/services/search/store"
+	"github.com/tripod-k8s/tripod/services/search/store/streams"
 )
 
 // Discovery documents of all clusters have what the clusters have in which the reader may see something. So nobody learns from them of
@@ -31,7 +31,7 @@ func (h *Handler) seen(ctx context.Context) (names []string, all bool, err error
 }
 
 // seenKinds returns the resources of a cluster, or of all clusters that the reader sees if the name is empty.
-func (h *Handler) seenKinds(ctx context.Context, cluster string) ([]store.Kind, error) {
+func (h *Handler) seenKinds(ctx context.Context, cluster string) ([]streams.Kind, error) {
 	names := []string{cluster}
 	if cluster == "" {
 		some, all, err := h.seen(ctx)

@@ -15,7 +15,6 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-	"sigs.k8s.io/yaml"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -23,11 +22,13 @@ import (
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/apiserver/pkg/warning"
+	"sigs.k8s.io/yaml"
 
 	"github.com/tripod-k8s/tripod/services/search/apis/search/v1beta1"
 	"github.com/tripod-k8s/tripod/services/search/rights"
 	"github.com/tripod-k8s/tripod/services/search/store"
 	"github.com/tripod-k8s/tripod/services/search/store/storetest"
+	"github.com/tripod-k8s/tripod/services/search/store/streams"
 )
 
 // newStore returns a store with three deployments, two pods and a node in two clusters.
@@ -37,15 +38,15 @@ func newStore(t *testing.T) *store.Store {
 	require.NoError(t, err)
 	t.Cleanup(func() { s.Close() })
 	require.NoError(t, s.Migrate(t.Context()))
-	kind := func(group, resource, name string, namespaced bool) store.Kind {
-		return store.Kind{
+	kind := func(group, resource, name string, namespaced bool) streams.Kind {
+		return streams.Kind{
 			GroupVersionResource: schema.GroupVersionResource{Group: group, Version: "v1", Resource: resource}, Name: name, Namespaced: namespaced,
-			Details: store.Details{ShortNames: []string{resource[:2]}},
+			Details: streams.Details{ShortNames: []string{resource[:2]}},
 		}
 	}
 	for _, of := range []struct {
 		cluster string
-		kind    store.Kind
+		kind    streams.Kind
 		names   []string
 	}{
 		{"east", kind("apps", "deployments", "Deployment", true), []string{"web", "db"}},
@@ -175,7 +176,7 @@ func TestAClusterThatIsNotCompleteIsNamed(t *testing.T) {
 	assert.Empty(t, warnings)
 }
 
-func pathOf(k store.Kind) string {
+func pathOf(k streams.Kind) string {
 	if k.Group == "" {
 		return "api/" + k.Version + "/" + k.Resource
 	}

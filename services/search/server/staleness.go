@@ -22,6 +22,7 @@ import (
 	"github.com/tripod-k8s/tripod/services/search/query"
 	"github.com/tripod-k8s/tripod/services/search/rights"
 	"github.com/tripod-k8s/tripod/services/search/store"
+	"github.com/tripod-k8s/tripod/services/search/store/streams"
 )
 
 const (
@@ -60,7 +61,7 @@ func (a *answer) setHeader(header http.Header) {
 // warnStale names the clusters of an answer that were not heard for long.
 func warnStale(ctx context.Context, heard map[string]time.Time) {
 	for _, cluster := range slices.Sorted(maps.Keys(heard)) {
-		if at := heard[cluster]; time.Since(at) > store.StaleAfter {
+		if at := heard[cluster]; time.Since(at) > streams.StaleAfter {
 			warning.AddWarning(ctx, "", fmt.Sprintf("cluster %s may have changed: %s", cluster, silenceOf(at)))
 		}
 	}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/tripod-k8s/tripod/services/search/rights"
 	"github.com/tripod-k8s/tripod/services/search/store"
+	"github.com/tripod-k8s/tripod/services/search/store/access"
 )
 
 type noteKey struct{}
@@ -100,7 +101,7 @@ func (h *Handler) asReader(ctx context.Context, search func(*rights.Visible, *st
 		if err != nil {
 			break
 		}
-		if err = search(v, h.store.For(v.Scope())); !errors.Is(err, store.ErrRightsChanged) {
+		if err = search(v, h.store.For(v.Scope())); !errors.Is(err, access.ErrRightsChanged) {
 			break
 		}
 		if v, err = h.rights.Renew(ctx, v); err == nil {
@@ -108,9 +109,9 @@ func (h *Handler) asReader(ctx context.Context, search func(*rights.Visible, *st
 		}
 	}
 	switch {
-	case errors.Is(err, store.ErrRightsChanged):
+	case errors.Is(err, access.ErrRightsChanged):
 		return unavailable("rights in clusters change all the time now: try again later")
-	case errors.Is(err, store.ErrScopeTooLarge):
+	case errors.Is(err, access.ErrScopeTooLarge):
 		return &apierrors.StatusError{ErrStatus: metav1.Status{
 			Status: metav1.StatusFailure, Code: http.StatusForbidden, Reason: metav1.StatusReasonForbidden,
 			Message: err.Error() + ": name clusters or namespaces, or ask for a role for whole clusters",

@@ -25,6 +25,8 @@ import (
 	"github.com/tripod-k8s/tripod/services/search/query"
 	"github.com/tripod-k8s/tripod/services/search/rights"
 	"github.com/tripod-k8s/tripod/services/search/store"
+	"github.com/tripod-k8s/tripod/services/search/store/database"
+	"github.com/tripod-k8s/tripod/services/search/store/history"
 	"github.com/tripod-k8s/tripod/services/search/store/objectjson"
 )
 
@@ -189,7 +191,7 @@ func (s *watching) serve(ctx context.Context) error {
 }
 
 // follow writes changes until the watch ends.
-func (s *watching) follow(ctx context.Context, changes *feed.Subscription, next store.History, news <-chan struct{}) {
+func (s *watching) follow(ctx context.Context, changes *feed.Subscription, next history.History, news <-chan struct{}) {
 	var shutdown <-chan struct{}
 	if signals := request.ServerShutdownSignalFrom(ctx); signals != nil {
 		shutdown = signals.ShuttingDown()
@@ -251,11 +253,11 @@ func (s *watching) failUnlessOver(ctx context.Context, err error) {
 }
 
 // next returns changes, for which memory is held until the next call.
-func (s *watching) next(ctx context.Context, changes *feed.Subscription) (h store.History, news <-chan struct{}, err error) {
+func (s *watching) next(ctx context.Context, changes *feed.Subscription) (h history.History, news <-chan struct{}, err error) {
 	s.changing.release()
 	err = s.changing.search(func() (err error) {
 		s.changes = 0
-		h, news, err = changes.Next(ctx, s.at, s.interest(), store.Bounds{Page: freeBytes, Charge: s.charge}, s.turn)
+		h, news, err = changes.Next(ctx, s.at, s.interest(), database.Bounds{Page: freeBytes, Charge: s.charge}, s.turn)
 		return err
 	})
 	return h, news, err
@@ -394,8 +396,8 @@ func (s *watching) bookmark() error {
 }
 
 // interest is what the watch may be about.
-func (s *watching) interest() *store.Interest {
-	return &store.Interest{Scope: s.visible.Scope(), Resource: s.resource.GroupResource(), Query: s.q}
+func (s *watching) interest() *history.Interest {
+	return &history.Interest{Scope: s.visible.Scope(), Resource: s.resource.GroupResource(), Query: s.q}
 }
 
 // inTime lets writing fail if the client takes too long. An unread watch would hold changes, and outlast the reader's rights.
@@ -412,7 +414,7 @@ func (s *watching) fail(err error) {
 var errGone = errors.New("the client of the watch is gone")
 
 // writeAll writes those of some transitions that the client has asked for.
-func (s *watching) writeAll(ctx context.Context, transitions []*store.Transition) error {
+func (s *watching) writeAll(ctx context.Context, transitions []*history.Transition) error {
 	wrote := false
 	for _, t := range transitions {
 		of := t.Subject()
@@ -437,7 +439,7 @@ func (s *watching) writeAll(ctx context.Context, transitions []*store.Transition
 }
 
 // judge returns the event that a transition is for the client, or none. It takes a turn for what needs a look at the whole object.
-func (s *watching) judge(ctx context.Context, t *store.Transition) (event watch.EventType, object []byte, err error) {
+func (s *watching) judge(ctx context.Context, t *history.Transition) (event watch.EventType, object []byte, err error) {
 	if len(s.q.Fields) > 0 || s.events.as != plain {
 		done, err := s.look(ctx)
 		if err != nil {
@@ -470,9 +472,9 @@ func (s *watching) asStatus(err error) error {
 	switch {
 	case errors.Is(err, errRights), errors.Is(err, store.ErrOtherRights), errors.Is(err, store.ErrPosition):
 		return apierrors.NewResourceExpired(err.Error())
-	case errors.Is(err, store.ErrPruned), errors.Is(err, feed.ErrReplaced):
+	case errors.Is(err, history.ErrPruned), errors.Is(err, feed.ErrReplaced):
 		return apierrors.NewResourceExpired("too old resource version: " + err.Error())
-	case errors.Is(err, store.ErrFuture):
+	case errors.Is(err, history.ErrFuture):
 		current, err := s.handler.store.Revision(context.Background())
 		if err != nil {
 			return asStatus(err)

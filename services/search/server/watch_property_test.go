@@ -27,6 +27,7 @@ import (
 	"github.com/tripod-k8s/tripod/services/search/apis/search/v1beta1"
 	"github.com/tripod-k8s/tripod/services/search/store"
 	"github.com/tripod-k8s/tripod/services/search/store/storetest"
+	"github.com/tripod-k8s/tripod/services/search/store/streams"
 )
 
 // turmoil is how long writers write in TestWatchersKnowWhatListsShow.
@@ -50,7 +51,7 @@ func (m *clusterWriter) run(ctx context.Context, t *testing.T) {
 			former := stream
 			if stream, err = m.store.OpenStream(ctx, m.cluster, kinds["D"]); err == nil {
 				late := m.store.Write(ctx, former, store.Batch{Changes: []store.Change{change("ns-0", "late", "1", nil)}})
-				assert.True(t, errors.Is(late, store.ErrFenced) || ctx.Err() != nil, "%v", late)
+				assert.True(t, errors.Is(late, streams.ErrFenced) || ctx.Err() != nil, "%v", late)
 			}
 		case 1: // a list, after changes that nobody has seen
 			m.changes()

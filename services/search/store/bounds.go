@@ -3,29 +3,18 @@
 
 package store
 
-import "slices"
+import (
+	"slices"
 
-// Bounds are those of the memory that an answer takes. The zero value has none.
-type Bounds struct {
-	// Page ends a page after so many bytes of objects, with at least one object. Zero does not, and neither does a query with an offset.
-	Page int64
-	// Charge is told how many bytes of objects are kept more, or fewer. An error of it ends the search. It must not wait: a connection would
-	// wait with it.
-	Charge func(bytes int64) error
-}
+	"github.com/tripod-k8s/tripod/services/search/store/database"
+	"github.com/tripod-k8s/tripod/services/search/store/history"
+)
 
 // Within returns the store with bounds for what List, Get, Events and Transitions keep.
-func (s *Store) Within(bounds Bounds) *Store {
+func (s *Store) Within(bounds database.Bounds) *Store {
 	limited := *s
-	limited.bounds = bounds
+	limited.bounds, limited.Log = bounds, history.In(s.db, bounds)
 	return &limited
-}
-
-func (b Bounds) charge(bytes int) error {
-	if b.Charge == nil {
-		return nil
-	}
-	return b.Charge(int64(bytes))
 }
 
 // fills reports whether a page is full with so many bytes.
@@ -54,5 +43,5 @@ func (b *search) first(all []*entry, needed int64) (kept []*entry, size int64, e
 		dropped += len(e.JSON)
 	}
 	clear(all[n:])
-	return all[:n], size, b.bounds.charge(-dropped)
+	return all[:n], size, b.bounds.Keep(-dropped)
 }

@@ -14,10 +14,12 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tripod-k8s/tripod/services/search/query"
+	"github.com/tripod-k8s/tripod/services/search/store/history"
+	"github.com/tripod-k8s/tripod/services/search/store/streams"
 )
 
 // transitionsOf returns "REVISION CLUSTER/NAMESPACE/NAME: BEFORE -> AFTER" of transitions, with the resourceVersions of the states.
-func transitionsOf(t testing.TB, s *Store, after int64, kinds ...Kind) (all []string, upTo int64) {
+func transitionsOf(t testing.TB, s *Store, after int64, kinds ...streams.Kind) (all []string, upTo int64) {
 	t.Helper()
 	for {
 		h, err := s.Transitions(context.Background(), after, kindIDsOf(t, s, kinds...), nil)
@@ -34,7 +36,7 @@ func transitionsOf(t testing.TB, s *Store, after int64, kinds ...Kind) (all []st
 	}
 }
 
-func kindIDsOf(t testing.TB, s *Store, kinds ...Kind) (ids []int64) {
+func kindIDsOf(t testing.TB, s *Store, kinds ...streams.Kind) (ids []int64) {
 	t.Helper()
 	for _, kind := range kinds {
 		var id int64
@@ -63,7 +65,7 @@ func TestEachChangeIsInTheHistoryWithTheStatesAroundIt(t *testing.T) {
 	each(t, func(t *testing.T, s *Store) {
 		ctx := t.Context()
 		stream, other := openStream(t, s, "one", pods), openStream(t, s, "two", nodes)
-		write := func(stream *Stream, listing int64, changes ...Change) {
+		write := func(stream *streams.Stream, listing int64, changes ...Change) {
 			t.Helper()
 			require.NoError(t, s.Write(ctx, stream, Batch{Changes: changes, Listing: listing}))
 		}
@@ -86,7 +88,7 @@ func TestEachChangeIsInTheHistoryWithTheStatesAroundIt(t *testing.T) {
 		got, _ = transitionsOf(t, s, 3, nodes)
 		assert.Equal(t, []string{"17 two//n: 3 -> none"}, got, "it still has the name of the cluster")
 		_, err := s.Transitions(ctx, 18, kindIDsOf(t, s, pods), nil)
-		assert.ErrorIs(t, err, ErrFuture)
+		assert.ErrorIs(t, err, history.ErrFuture)
 	})
 }
 
@@ -94,7 +96,7 @@ func TestTheHistoryIsPruned(t *testing.T) {
 	each(t, func(t *testing.T, s *Store) {
 		ctx := t.Context()
 		stream := openStream(t, s, "one", pods)
-		const versions = prunedAtOnce + 50
+		const versions = history.PrunedAtOnce + 50
 		for i := range versions {
 			require.NoError(t, s.Write(ctx, stream, Batch{Changes: []Change{{Object: object("a", "x", fmt.Sprint(i))}}}))
 			if i == versions-3 {
@@ -115,7 +117,7 @@ func TestTheHistoryIsPruned(t *testing.T) {
 		const pruned = versions - 2
 		ids := kindIDsOf(t, s, pods)
 		_, err = s.Transitions(ctx, pruned-1, ids, nil)
-		assert.ErrorIs(t, err, ErrPruned)
+		assert.ErrorIs(t, err, history.ErrPruned)
 		got, _ := transitionsOf(t, s, pruned, pods)
 		assert.Equal(t, []string{
 			fmt.Sprintf("%d one/a/x: %d -> %d", pruned+1, pruned, pruned+1), fmt.Sprintf("%d one/a/x: %d -> %d", pruned+2, pruned+1, pruned+2),
@@ -149,13 +151,13 @@ func TestAPageOfTheHistoryIsBounded(t *testing.T) {
 		assert.Equal(t, want, got)
 
 		var many []Change
-		for i := range pageRows + 10 {
+		for i := range history.PageRows + 10 {
 			many = append(many, Change{Object: object("a", fmt.Sprint(i), "1")})
 		}
 		require.NoError(t, s.Write(t.Context(), stream, Batch{Changes: many}))
 		page, err = s.Transitions(t.Context(), 12, kindIDsOf(t, s, pods), nil)
 		require.NoError(t, err)
-		assert.Len(t, page.Transitions, pageRows)
-		assert.EqualValues(t, 12+pageRows, page.UpTo)
+		assert.Len(t, page.Transitions, history.PageRows)
+		assert.EqualValues(t, 12+history.PageRows, page.UpTo)
 	})
 }

@@ -40,7 +40,7 @@ func (b *search) isWhole() bool { return len(b.q.Labels) == 0 && b.isWholeButFor
 // isWholeButForLabels reports the same of a search without its labels.
 func (b *search) isWholeButForLabels() bool {
 	for _, v := range b.visible {
-		if !v.all {
+		if !v.IsWhole() {
 			return false
 		}
 	}
@@ -59,30 +59,4 @@ func (b *search) sum() *database.Statement {
 	}
 	b.within(s, "s")
 	return s
-}
-
-// counts makes a stream that is being opened have its number of objects. Only the first opening after a writer that does not keep it has to
-// count.
-func counts(ctx context.Context, t *database.Tx, stream *Stream) error {
-	counted, err := database.Value[int64](ctx, t, t.SQL("SELECT counted FROM streams WHERE id = ?", stream.id))
-	if err != nil || counted != 0 {
-		return err
-	}
-	_, err = t.Exec(ctx, t.SQL("UPDATE streams SET counted = epoch, objects = (SELECT COUNT(*) FROM objects o WHERE o.kind_id = ? AND "+
-		"o.cluster_id = ?) WHERE id = ?",
-		stream.kindID, stream.clusterID, stream.id))
-	return err
-}
-
-// advance notes where a watch may go on after a batch, unless that is empty, and how many objects the batch has added.
-func advance(ctx context.Context, t *database.Tx, stream *Stream, resourceVersion string, added int) error {
-	if resourceVersion == "" && added == 0 {
-		return nil
-	}
-	set := t.SQL("UPDATE streams SET objects = objects + ?", added)
-	if resourceVersion != "" {
-		set.Add(", resource_version = ?", resourceVersion)
-	}
-	_, err := t.Exec(ctx, set.Add(" WHERE id = ?", stream.id))
-	return err
 }

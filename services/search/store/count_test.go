@@ -16,13 +16,14 @@ import (
 
 	"github.com/tripod-k8s/tripod/services/search/query"
 	"github.com/tripod-k8s/tripod/services/search/store/database"
+	"github.com/tripod-k8s/tripod/services/search/store/streams"
 )
 
 // assertCounts holds that a search for all pods has so many objects, and returns how many streams did not know their numbers.
 func assertCounts(t *testing.T, s *Store, want int64) (unknown int) {
 	t.Helper()
 	require.NoError(t, s.db.Reading(t.Context(), func(tx *database.Tx) error {
-		kinds, err := kindIDs(t.Context(), tx, []schema.GroupVersionResource{pods.GroupVersionResource})
+		kinds, err := streams.KindIDs(t.Context(), tx, []schema.GroupVersionResource{pods.GroupVersionResource})
 		if err != nil || len(kinds) == 0 {
 			assert.Zero(t, want, "no cluster has pods")
 			return err
@@ -44,11 +45,11 @@ func TestStreamsKnowTheNumberOfTheirObjects(t *testing.T) {
 	each(t, func(t *testing.T, s *Store) {
 		seed := uint64(time.Now().UnixNano())
 		r := rand.New(rand.NewPCG(seed, 0))
-		streams := map[string]*Stream{"one": openStream(t, s, "one", pods), "two": openStream(t, s, "two", pods)}
+		written := map[string]*streams.Stream{"one": openStream(t, s, "one", pods), "two": openStream(t, s, "two", pods)}
 		openStream(t, s, "one", nodes)
 		for turn := range 60 {
 			cluster := []string{"one", "two"}[r.IntN(2)]
-			stream, batch, version := streams[cluster], Batch{}, fmt.Sprint(turn)
+			stream, batch, version := written[cluster], Batch{}, fmt.Sprint(turn)
 			for range r.IntN(20) {
 				o := object("a", fmt.Sprint("o", r.IntN(30)), version)
 				if r.IntN(4) == 0 {
@@ -62,8 +63,8 @@ func TestStreamsKnowTheNumberOfTheirObjects(t *testing.T) {
 				require.NoError(t, s.Write(t.Context(), stream, batch))
 				require.NoError(t, s.Sweep(t.Context(), stream, batch.Listing, version))
 			case 1:
-				streams[cluster] = openStream(t, s, cluster, pods)
-				assert.ErrorIs(t, s.Write(t.Context(), stream, batch), ErrFenced)
+				written[cluster] = openStream(t, s, cluster, pods)
+				assert.ErrorIs(t, s.Write(t.Context(), stream, batch), streams.ErrFenced)
 			default:
 				require.NoError(t, s.Write(t.Context(), stream, batch))
 			}

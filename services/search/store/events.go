@@ -8,15 +8,9 @@ import (
 	"slices"
 	"time"
 
-	"k8s.io/apimachinery/pkg/runtime/schema"
-
 	"github.com/tripod-k8s/tripod/services/search/store/database"
+	"github.com/tripod-k8s/tripod/services/search/store/streams"
 )
-
-// InvolvedEvents is the kind of the stream with the events of other objects. They are not objects of their own here: they are found with
-// the object that they are about, and they stay for a while when the cluster has forgotten them.
-var InvolvedEvents = Kind{GroupVersionResource: schema.GroupVersionResource{Version: "v1", Resource: "events/involved"}, Name: "Event",
-	Namespaced: true}
 
 // eventsOfObject is how many events of an object are returned at most, the latest ones.
 const eventsOfObject = 100
@@ -31,7 +25,7 @@ type Involved struct {
 }
 
 // putEvents keeps events. That the cluster forgets one does not matter.
-func putEvents(ctx context.Context, t *database.Tx, stream *Stream, changes []Change) error {
+func putEvents(ctx context.Context, t *database.Tx, stream *streams.Stream, changes []Change) error {
 	var rows [][]any
 	for i := range changes {
 		c := &changes[i]
@@ -39,7 +33,7 @@ func putEvents(ctx context.Context, t *database.Tx, stream *Stream, changes []Ch
 			continue
 		}
 		of := c.Involved
-		rows = append(rows, []any{stream.clusterID, c.UID, of.Kind, of.Namespace, of.Name, of.UID, of.SeenAt, string(c.JSON)})
+		rows = append(rows, []any{stream.ClusterID, c.UID, of.Kind, of.Namespace, of.Name, of.UID, of.SeenAt, string(c.JSON)})
 	}
 	replace := t.OnConflict("cluster_id, uid") + "seen_at = " + t.Inserted("seen_at") + ", event = " + t.Inserted("event")
 	return t.Insert(ctx, "events", []string{"cluster_id", "uid", "involved_kind", "involved_namespace", "involved_name", "involved_uid",
@@ -67,7 +61,7 @@ WHERE (e.involved_uid = o.uid OR e.involved_uid = o.name OR e.involved_uid = '')
 					return err
 				}
 				events[id] = append(events[id], event)
-				return s.bounds.charge(len(event))
+				return s.bounds.Keep(len(event))
 			})
 			if err != nil {
 				return err

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/tripod-k8s/tripod/services/search/query"
+	"github.com/tripod-k8s/tripod/services/search/store/streams"
 )
 
 // eventOf returns an event about an object.
@@ -24,7 +25,7 @@ func eventOf(name, kind, namespace, involved, uid string, seenAt int64) Change {
 }
 
 // events returns the names of the events of each object that a query finds.
-func events(t *testing.T, s *Store, kind Kind) map[string][]string {
+func events(t *testing.T, s *Store, kind streams.Kind) map[string][]string {
 	t.Helper()
 	named := map[int64]string{}
 	var ids []int64
@@ -52,7 +53,7 @@ func TestEventsAreFoundWithTheirObjects(t *testing.T) {
 			require.NoError(t, s.Write(ctx, openStream(t, s, cluster, pods), Batch{Changes: []Change{{Object: object("a", "x", "1")}, {Object: object("a", "y", "1")}}}))
 			require.NoError(t, s.Write(ctx, openStream(t, s, cluster, nodes), Batch{Changes: []Change{{Object: object("", "n", "1")}}}))
 		}
-		stream := openStream(t, s, "one", InvolvedEvents)
+		stream := openStream(t, s, "one", streams.InvolvedEvents)
 		gone := eventOf("late", "Pod", "a", "x", "uid-a-x", 30)
 		gone.Deleted = true
 		changes := []Change{
@@ -63,14 +64,14 @@ func TestEventsAreFoundWithTheirObjects(t *testing.T) {
 		require.NoError(t, s.Write(ctx, stream, Batch{Changes: []Change{gone, eventOf("early", "Pod", "a", "x", "uid-a-x", 40)}}))
 		assert.Equal(t, map[string][]string{"one/a/x": {"a/early", "a/late", "a/anonymous"}}, events(t, s, pods), "the cluster has forgotten one, and repeated another")
 		assert.Equal(t, map[string][]string{"one//n": {"/of-node"}}, events(t, s, nodes))
-		assert.Equal(t, "7", openStream(t, s, "one", InvolvedEvents).ResourceVersion)
+		assert.Equal(t, "7", openStream(t, s, "one", streams.InvolvedEvents).ResourceVersion)
 
 		kinds, err := s.Kinds(ctx)
 		require.NoError(t, err)
 		assert.Len(t, kinds, 2, "discovery lists no such events")
 		require.NoError(t, s.ForgetEvents(ctx, time.Unix(20, 0)))
 		assert.Equal(t, map[string][]string{"one/a/x": {"a/early", "a/late"}}, events(t, s, pods))
-		require.NoError(t, s.RemoveOtherStreams(ctx, "one", []Kind{pods, nodes}, nil))
+		require.NoError(t, s.RemoveOtherStreams(ctx, "one", []streams.Kind{pods, nodes}, nil))
 		assert.Empty(t, events(t, s, pods), "nobody wants events any more")
 	})
 }
@@ -82,7 +83,7 @@ func TestAnObjectHasItsLatestEvents(t *testing.T) {
 		for i := range eventsOfObject + 5 {
 			changes = append(changes, eventOf(fmt.Sprint("e", i), "Pod", "a", "x", "", int64(i)))
 		}
-		require.NoError(t, s.Write(t.Context(), openStream(t, s, "one", InvolvedEvents), Batch{Changes: changes}))
+		require.NoError(t, s.Write(t.Context(), openStream(t, s, "one", streams.InvolvedEvents), Batch{Changes: changes}))
 		found := events(t, s, pods)["one/a/x"]
 		require.Len(t, found, eventsOfObject)
 		assert.Equal(t, fmt.Sprint("a/e", eventsOfObject+4), found[0])
@@ -99,7 +100,7 @@ func TestAClusterKeepsItsLatestEvents(t *testing.T) {
 			for i := range 5 {
 				changes = append(changes, eventOf(fmt.Sprint("e", i), "Pod", "a", "x", "", int64(i)))
 			}
-			require.NoError(t, s.Write(ctx, openStream(t, s, cluster, InvolvedEvents), Batch{Changes: changes}))
+			require.NoError(t, s.Write(ctx, openStream(t, s, cluster, streams.InvolvedEvents), Batch{Changes: changes}))
 		}
 		require.NoError(t, s.TrimEvents(ctx, "one", 5))
 		require.Len(t, events(t, s, pods)["one/a/x"], 5)

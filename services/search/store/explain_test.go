@@ -16,7 +16,10 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/tripod-k8s/tripod/services/search/query"
+	"github.com/tripod-k8s/tripod/services/search/store/access"
 	"github.com/tripod-k8s/tripod/services/search/store/database"
+	"github.com/tripod-k8s/tripod/services/search/store/history"
+	"github.com/tripod-k8s/tripod/services/search/store/streams"
 )
 
 // documented are the queries of docs/search.md, and the index by which SQLite finds objects.
@@ -44,7 +47,7 @@ var documented = map[string]string{
 func crowd(t *testing.T, s *Store) {
 	t.Helper()
 	for _, cluster := range []string{"east", "west"} {
-		for _, kind := range []Kind{deployments, pods} {
+		for _, kind := range []streams.Kind{deployments, pods} {
 			stream := openStream(t, s, cluster, kind)
 			for b := range 8 {
 				var batch Batch
@@ -73,10 +76,10 @@ func TestDocumentedQueriesUseAnIndex(t *testing.T) {
 			require.NoError(t, err)
 			require.NoError(t, s.db.Reading(t.Context(), func(tx *database.Tx) error {
 				b := &search{Dialect: tx.Dialect, q: q}
-				if b.kinds, err = kindIDs(t.Context(), tx, []schema.GroupVersionResource{pods.GroupVersionResource}); err != nil {
+				if b.kinds, err = streams.KindIDs(t.Context(), tx, []schema.GroupVersionResource{pods.GroupVersionResource}); err != nil {
 					return err
 				}
-				if b.clusters, err = clusterIDs(t.Context(), tx, q.Clusters); err != nil {
+				if b.clusters, err = streams.ClustersOf(t.Context(), tx, q.Clusters); err != nil {
 					return err
 				}
 				plan := planOf(t, tx, b.objects())
@@ -104,7 +107,7 @@ func TestSearchesOfReadersUseAnIndex(t *testing.T) {
 		for n := range 20 {
 			objects.Insert([2]string{fmt.Sprint("ns", n), fmt.Sprint("web-", n)})
 		}
-		for name, parts := range map[string]map[string]*Part{
+		for name, parts := range map[string]map[string]*access.Part{
 			"a namespace of a cluster":      {"east pods": partOf(sets.New("ns1"), nil, nil)},
 			"a namespace of two clusters":   {"east pods": partOf(sets.New("ns1"), nil, nil), "west pods": partOf(sets.New("ns1"), nil, nil)},
 			"other namespaces of clusters":  {"east pods": partOf(sets.New("ns1", "ns2"), nil, nil), "west pods": partOf(sets.New("ns3"), nil, nil)},
@@ -117,7 +120,7 @@ func TestSearchesOfReadersUseAnIndex(t *testing.T) {
 				require.NoError(t, err)
 				require.NoError(t, s.db.Reading(t.Context(), func(tx *database.Tx) error {
 					b := &search{Dialect: tx.Dialect, q: q, scope: given{asOf: changed, parts: parts}}
-					if b.kinds, err = kindIDs(t.Context(), tx, []schema.GroupVersionResource{pods.GroupVersionResource}); err != nil {
+					if b.kinds, err = streams.KindIDs(t.Context(), tx, []schema.GroupVersionResource{pods.GroupVersionResource}); err != nil {
 						return err
 					}
 					if b.visible, _, err = visibleTo(t.Context(), tx, b); err != nil {
@@ -147,7 +150,7 @@ func TestDeepPagesUseAnIndex(t *testing.T) {
 		require.NoError(t, s.db.Reading(t.Context(), func(tx *database.Tx) error {
 			b := &search{Dialect: tx.Dialect, q: &query.Query{}, past: &past{revision: 9, last: 9, from: -1, after: &entry{namespace: "ns38", name: "web-3", clusterID: 1}}}
 			var err error
-			if b.kinds, err = kindIDs(t.Context(), tx, []schema.GroupVersionResource{pods.GroupVersionResource}); err != nil {
+			if b.kinds, err = streams.KindIDs(t.Context(), tx, []schema.GroupVersionResource{pods.GroupVersionResource}); err != nil {
 				return err
 			}
 			plan := planOf(t, tx, b.unchangedObjects(20))
@@ -173,15 +176,15 @@ func TestSearchesOfThePastReadOnlyWhatFollowed(t *testing.T) {
 		crowd(t, s)
 		last, err := s.Revision(t.Context())
 		require.NoError(t, err)
-		scope := given{asOf: lastRights(t, s), parts: map[string]*Part{"east pods": partOf(sets.New("ns1", "ns2"), nil, nil)}}
+		scope := given{asOf: lastRights(t, s), parts: map[string]*access.Part{"east pods": partOf(sets.New("ns1", "ns2"), nil, nil)}}
 		require.NoError(t, s.db.Reading(t.Context(), func(tx *database.Tx) error {
 			past := &past{revision: last - 50, last: last, from: -1}
 			b, err := newSearch(t.Context(), tx, s.For(scope), []schema.GroupVersionResource{pods.GroupVersionResource}, &query.Query{}, past)
 			require.NoError(t, err)
-			about := &Interest{Scope: scope, Resource: pods.GroupResource(), Query: b.q}
+			about := &history.Interest{Scope: scope, Resource: pods.GroupResource(), Query: b.q}
 			for name, find := range map[string]*database.Statement{
 				"resources": b.resources(), "states": b.endedObjects(nil), "owners": b.endedGeneration(func(*database.Statement) {}),
-				"changes": changesOf(tx, last-50, last, b.kinds, about, about.shares([]string{"east", "west"})),
+				"changes": about.Candidates([]string{"east", "west"})(tx, last-50, last, b.kinds),
 			} {
 				plan := planOf(t, tx, find)
 				switch tx.Name() {

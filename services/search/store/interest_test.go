@@ -14,7 +14,10 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/tripod-k8s/tripod/services/search/query"
+	"github.com/tripod-k8s/tripod/services/search/store/access"
 	"github.com/tripod-k8s/tripod/services/search/store/database"
+	"github.com/tripod-k8s/tripod/services/search/store/history"
+	"github.com/tripod-k8s/tripod/services/search/store/streams"
 )
 
 // loadedBy returns how many rows a statement returns.
@@ -65,20 +68,20 @@ func TestASearchOfThePastReadsOnlyWhatItsReaderSees(t *testing.T) {
 	each(t, func(t *testing.T, s *Store) {
 		before := busyNeighbours(t, s)
 		mine := partOf(sets.New("mine"), nil, nil)
-		scope := given{asOf: lastRights(t, s), parts: map[string]*Part{"east pods": mine, "east deployments.apps": mine, "gone pods": mine}}
+		scope := given{asOf: lastRights(t, s), parts: map[string]*access.Part{"east pods": mine, "east deployments.apps": mine, "gone pods": mine}}
 		for name, test := range map[string]struct {
-			kinds []Kind
-			scope Scope
+			kinds []streams.Kind
+			scope access.Scope
 			q     query.Query
 			rows  int
 		}{
-			"a namespace":                 {[]Kind{pods}, scope, query.Query{}, 1},
-			"a resource that is gone":     {[]Kind{pods, deployments}, scope, query.Query{}, 2},
-			"a name of a cluster":         {[]Kind{pods}, nil, query.Query{Clusters: query.Choice{In: []string{"west"}}}, 300},
-			"an owner":                    {[]Kind{pods}, scope, query.Query{Owner: &query.Owner{UID: "owner", Seniority: 1}}, 2},
-			"an owner by name":            {[]Kind{pods}, scope, query.Query{Owner: &query.Owner{Name: "web"}}, 2},
-			"an owner in a cluster":       {[]Kind{pods}, nil, query.Query{Owner: &query.Owner{UID: "owner", Seniority: 1}, Clusters: query.Choice{In: []string{"west"}}}, 300},
-			"an owner in a cluster (web)": {[]Kind{pods}, nil, query.Query{Owner: &query.Owner{Name: "web"}, Clusters: query.Choice{In: []string{"east"}}}, 2},
+			"a namespace":                 {[]streams.Kind{pods}, scope, query.Query{}, 1},
+			"a resource that is gone":     {[]streams.Kind{pods, deployments}, scope, query.Query{}, 2},
+			"a name of a cluster":         {[]streams.Kind{pods}, nil, query.Query{Clusters: query.Choice{In: []string{"west"}}}, 300},
+			"an owner":                    {[]streams.Kind{pods}, scope, query.Query{Owner: &query.Owner{UID: "owner", Seniority: 1}}, 2},
+			"an owner by name":            {[]streams.Kind{pods}, scope, query.Query{Owner: &query.Owner{Name: "web"}}, 2},
+			"an owner in a cluster":       {[]streams.Kind{pods}, nil, query.Query{Owner: &query.Owner{UID: "owner", Seniority: 1}, Clusters: query.Choice{In: []string{"west"}}}, 300},
+			"an owner in a cluster (web)": {[]streams.Kind{pods}, nil, query.Query{Owner: &query.Owner{Name: "web"}, Clusters: query.Choice{In: []string{"east"}}}, 2},
 		} {
 			require.NoError(t, s.db.Reading(t.Context(), func(tx *database.Tx) error {
 				q := test.q
@@ -114,24 +117,24 @@ func TestAWatchFromAnOldRevisionReadsOnlyItsOwnChanges(t *testing.T) {
 		before := busyNeighbours(t, s)
 		last, err := s.Revision(t.Context())
 		require.NoError(t, err)
-		require.Greater(t, last-before, int64(2*pageRows), "the changes of others fill pages")
+		require.Greater(t, last-before, int64(2*history.PageRows), "the changes of others fill pages")
 		names := sets.New("mine")
-		for i := range mostOfPart {
+		for i := range history.MostOfPart {
 			names.Insert(fmt.Sprint("other", i))
 		}
 		whole := query.Choice{}
 		for name, test := range map[string]struct {
-			parts    map[string]*Part
+			parts    map[string]*access.Part
 			clusters query.Choice
 			want     []string
 		}{
-			"a namespace":                            {map[string]*Part{"east pods": partOf(sets.New("mine"), nil, nil)}, whole, []string{"east/mine/web true", "east/mine/web true"}},
-			"many namespaces":                        {map[string]*Part{"east pods": partOf(names, nil, nil)}, whole, []string{"east/mine/web true", "east/mine/web true"}},
-			"a name":                                 {map[string]*Part{"gone pods": partOf(nil, nil, sets.New([2]string{"mine", "web-7"}))}, whole, []string{"gone/mine/web-7 true", "gone/mine/web-7 true", "gone/mine/web-7 false"}},
+			"a namespace":                            {map[string]*access.Part{"east pods": partOf(sets.New("mine"), nil, nil)}, whole, []string{"east/mine/web true", "east/mine/web true"}},
+			"many namespaces":                        {map[string]*access.Part{"east pods": partOf(names, nil, nil)}, whole, []string{"east/mine/web true", "east/mine/web true"}},
+			"a name":                                 {map[string]*access.Part{"gone pods": partOf(nil, nil, sets.New([2]string{"mine", "web-7"}))}, whole, []string{"gone/mine/web-7 true", "gone/mine/web-7 true", "gone/mine/web-7 false"}},
 			"nothing":                                {nil, whole, nil},
-			"a cluster that the reader does not see": {map[string]*Part{"east pods": Whole}, query.Choice{In: []string{"gone"}}, nil},
+			"a cluster that the reader does not see": {map[string]*access.Part{"east pods": access.Whole}, query.Choice{In: []string{"gone"}}, nil},
 		} {
-			about := &Interest{Scope: given{parts: test.parts}, Resource: pods.GroupResource(), Query: &query.Query{Clusters: test.clusters}}
+			about := &history.Interest{Scope: given{parts: test.parts}, Resource: pods.GroupResource(), Query: &query.Query{Clusters: test.clusters}}
 			h, err := s.Transitions(t.Context(), before, kindIDsOf(t, s, pods), about)
 			require.NoError(t, err, name)
 			var got []string

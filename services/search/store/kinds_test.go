@@ -4,6 +4,7 @@
 package store
 
 import (
+	"crypto/sha256"
 	"fmt"
 	"testing"
 	"time"
@@ -12,17 +13,19 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/tripod-k8s/tripod/services/search/store/streams"
 )
 
-func thing(name string, namespaced bool, shortNames ...string) Kind {
+func thing(name string, namespaced bool, shortNames ...string) streams.Kind {
 	resource := schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "things"}
-	return Kind{GroupVersionResource: resource, Name: name, Namespaced: namespaced, Details: Details{ShortNames: shortNames}}
+	return streams.Kind{GroupVersionResource: resource, Name: name, Namespaced: namespaced, Details: streams.Details{ShortNames: shortNames}}
 }
 
 func TestEachClusterHasItsOwnKinds(t *testing.T) {
 	each(t, func(t *testing.T, s *Store) {
 		first, other := thing("Thing", true, "th"), thing("Thingy", false)
-		kind := func(cluster string, inNamespace bool) Kind {
+		kind := func(cluster string, inNamespace bool) streams.Kind {
 			t.Helper()
 			k, err := s.Kind(t.Context(), cluster, first.GroupVersionResource, inNamespace)
 			require.NoError(t, err)
@@ -36,7 +39,7 @@ func TestEachClusterHasItsOwnKinds(t *testing.T) {
 		assert.Equal(t, first, kind("", false), "of equally many, the first counts")
 		assert.Equal(t, first, kind("", true))
 		_, err := s.Kind(t.Context(), "b", first.GroupVersionResource, true)
-		require.ErrorIs(t, err, ErrUnknownKind)
+		require.ErrorIs(t, err, streams.ErrUnknownKind)
 
 		openStream(t, s, "c", other)
 		assert.Equal(t, other, kind("", false), "most count")
@@ -46,16 +49,16 @@ func TestEachClusterHasItsOwnKinds(t *testing.T) {
 		assert.Equal(t, thing("Thing", true, "x"), kind("", false), "names are those of most clusters with this kind")
 		kinds, err := s.Kinds(t.Context(), "a", "b", "c")
 		require.NoError(t, err)
-		assert.Equal(t, []Kind{other}, kinds)
+		assert.Equal(t, []streams.Kind{other}, kinds)
 		kinds, err = s.Kinds(t.Context())
 		require.NoError(t, err)
-		assert.Equal(t, []Kind{thing("Thing", true, "x")}, kinds)
+		assert.Equal(t, []streams.Kind{thing("Thing", true, "x")}, kinds)
 
 		stream := openStream(t, s, "a", first)
-		require.NoError(t, s.Describe(t.Context(), stream, Details{ShortNames: []string{"now"}}))
+		require.NoError(t, s.Describe(t.Context(), stream, streams.Details{ShortNames: []string{"now"}}))
 		assert.Equal(t, thing("Thing", true, "now"), kind("a", false))
 		openStream(t, s, "a", first)
-		require.ErrorIs(t, s.Describe(t.Context(), stream, Details{}), ErrFenced)
+		require.ErrorIs(t, s.Describe(t.Context(), stream, streams.Details{}), streams.ErrFenced)
 	})
 }
 
@@ -67,17 +70,17 @@ func TestTheHubSaysWhatAKindIs(t *testing.T) {
 			openStream(t, s, fmt.Sprint("a", i), other)
 			require.NoError(t, s.PutSchema(t.Context(), fmt.Sprint("a", i), "apis/example.com/v1", "1", []byte(`{"of":"others"}`)))
 		}
-		check := func(s *Store, want Kind, document string) {
+		check := func(s *Store, want streams.Kind, document string) {
 			t.Helper()
 			kinds, err := s.Kinds(t.Context())
 			require.NoError(t, err)
-			assert.Equal(t, []Kind{want}, kinds)
+			assert.Equal(t, []streams.Kind{want}, kinds)
 			kind, err := s.Kind(t.Context(), "", own.GroupVersionResource, true)
 			require.NoError(t, err)
 			assert.Equal(t, want, kind)
 			digests, err := s.SchemaDigests(t.Context(), "")
 			require.NoError(t, err)
-			assert.Equal(t, map[string]string{"apis/example.com/v1": digestOf([]byte(document))}, digests)
+			assert.Equal(t, map[string]string{"apis/example.com/v1": fmt.Sprintf("%x", sha256.Sum256([]byte(document)))}, digests)
 		}
 		check(s.WithHub("hub"), other, `{"of":"others"}`) // which the hub lacks
 		openStream(t, s, "hub", own)
@@ -86,17 +89,17 @@ func TestTheHubSaysWhatAKindIs(t *testing.T) {
 		check(s, other, `{"of":"others"}`)
 		kinds, err := s.WithHub("hub").Kinds(t.Context(), "a0", "a1")
 		require.NoError(t, err)
-		assert.Equal(t, []Kind{other}, kinds, "an answer that is not about the hub")
+		assert.Equal(t, []streams.Kind{other}, kinds, "an answer that is not about the hub")
 		openStream(t, s, "hub", thing("Thingy", false))
 		kinds, err = s.WithHub("hub").Kinds(t.Context())
 		require.NoError(t, err)
-		assert.Equal(t, []Kind{thing("Thingy", false)}, kinds, "its name and scope, too")
+		assert.Equal(t, []streams.Kind{thing("Thingy", false)}, kinds, "its name and scope, too")
 	})
 }
 
 func TestAStreamOfAnotherFormIsListedAgain(t *testing.T) {
 	each(t, func(t *testing.T, s *Store) {
-		write := func(kind Kind) *Stream {
+		write := func(kind streams.Kind) *streams.Stream {
 			stream := openStream(t, s, "a", kind)
 			o := Object{Namespace: "n", Name: "x", UID: "u", ResourceVersion: "1", JSON: []byte(`{"metadata":{"name":"x","namespace":"n"}}`)}
 			require.NoError(t, s.Write(t.Context(), stream, Batch{Changes: []Change{{Object: o}}, ResourceVersion: "5"}))
@@ -133,13 +136,13 @@ func TestAKindThatIsUsedIsNotForgotten(t *testing.T) {
 		require.NoError(t, s.Write(t.Context(), openStream(t, s, "east", pods), Batch{Changes: []Change{{Object: object("a", "x", "1")}, {Object: object("a", "y", "1")}}}))
 		unused, err := s.UnusedKinds(t.Context())
 		require.NoError(t, err)
-		require.Equal(t, []int64{stream.kindID}, unused)
+		require.Equal(t, []int64{stream.KindID}, unused)
 		require.NoError(t, s.ForgetKinds(t.Context(), unused, time.Now()), "the history goes back")
 		unused, err = s.UnusedKinds(t.Context())
 		require.NoError(t, err)
 		require.Len(t, unused, 1)
 		again := openStream(t, s, "east", thing("Thing", true))
-		require.Equal(t, stream.kindID, again.kindID)
+		require.Equal(t, stream.KindID, again.KindID)
 		require.NoError(t, s.ForgetKinds(t.Context(), unused, time.Now().Add(-time.Hour)))
 		_, err = s.Kind(t.Context(), "east", thing("Thing", true).GroupVersionResource, true)
 		require.NoError(t, err)
@@ -148,6 +151,6 @@ func TestAKindThatIsUsedIsNotForgotten(t *testing.T) {
 		unused, err = s.UnusedKinds(t.Context())
 		require.NoError(t, err)
 		assert.Empty(t, unused)
-		require.NotEqual(t, stream.kindID, openStream(t, s, "east", thing("Thing", true)).kindID)
+		require.NotEqual(t, stream.KindID, openStream(t, s, "east", thing("Thing", true)).KindID)
 	})
 }

@@ -16,6 +16,7 @@ import (
 
 	"github.com/tripod-k8s/tripod/services/search/query"
 	"github.com/tripod-k8s/tripod/services/search/store/database"
+	"github.com/tripod-k8s/tripod/services/search/store/streams"
 )
 
 // manyValues is a selector of a label with the values v0, v1, and so on.
@@ -34,7 +35,7 @@ func TestManyValuesOfALabelInManyKinds(t *testing.T) {
 	each(t, func(t *testing.T, s *Store) {
 		const kinds = database.MaxTerms/query.MaxValues + 1 // more than the index takes
 		for i := range kinds {
-			kind := Kind{GroupVersionResource: schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: fmt.Sprint("things", i)}, Name: fmt.Sprint("Thing", i)}
+			kind := streams.Kind{GroupVersionResource: schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: fmt.Sprint("things", i)}, Name: fmt.Sprint("Thing", i)}
 			with, without := object("", "with", "1"), object("", "without", "1")
 			with.Labels, without.Labels = map[string]string{"app": fmt.Sprint("v", i)}, map[string]string{"app": "other"}
 			batch := Batch{Changes: []Change{{Object: with}, {Object: without}}}

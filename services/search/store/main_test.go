@@ -15,6 +15,7 @@ import (
 
 	"github.com/tripod-k8s/tripod/services/search/query"
 	"github.com/tripod-k8s/tripod/services/search/store/storetest"
+	"github.com/tripod-k8s/tripod/services/search/store/streams"
 )
 
 var databases *storetest.Databases
@@ -45,19 +46,19 @@ func opened(t testing.TB, url string) *Store {
 }
 
 var (
-	pods        = Kind{GroupVersionResource: schema.GroupVersionResource{Version: "v1", Resource: "pods"}, Name: "Pod", Namespaced: true}
-	nodes       = Kind{GroupVersionResource: schema.GroupVersionResource{Version: "v1", Resource: "nodes"}, Name: "Node"}
-	replicaSets = Kind{GroupVersionResource: schema.GroupVersionResource{Group: "apps", Version: "v1", Resource: "replicasets"}, Name: "ReplicaSet", Namespaced: true}
-	deployments = Kind{GroupVersionResource: schema.GroupVersionResource{Group: "apps", Version: "v1", Resource: "deployments"}, Name: "Deployment", Namespaced: true}
+	pods        = streams.Kind{GroupVersionResource: schema.GroupVersionResource{Version: "v1", Resource: "pods"}, Name: "Pod", Namespaced: true}
+	nodes       = streams.Kind{GroupVersionResource: schema.GroupVersionResource{Version: "v1", Resource: "nodes"}, Name: "Node"}
+	replicaSets = streams.Kind{GroupVersionResource: schema.GroupVersionResource{Group: "apps", Version: "v1", Resource: "replicasets"}, Name: "ReplicaSet", Namespaced: true}
+	deployments = streams.Kind{GroupVersionResource: schema.GroupVersionResource{Group: "apps", Version: "v1", Resource: "deployments"}, Name: "Deployment", Namespaced: true}
 )
 
 var (
-	jobs        = Kind{GroupVersionResource: schema.GroupVersionResource{Group: "batch", Version: "v1", Resource: "jobs"}, Name: "Job", Namespaced: true}
-	eventsKind  = Kind{GroupVersionResource: schema.GroupVersionResource{Version: "v1", Resource: "events"}, Name: "Event", Namespaced: true}
-	controllers = Kind{GroupVersionResource: schema.GroupVersionResource{Version: "v1", Resource: "replicationcontrollers"}, Name: "ReplicationController", Namespaced: true}
+	jobs        = streams.Kind{GroupVersionResource: schema.GroupVersionResource{Group: "batch", Version: "v1", Resource: "jobs"}, Name: "Job", Namespaced: true}
+	eventsKind  = streams.Kind{GroupVersionResource: schema.GroupVersionResource{Version: "v1", Resource: "events"}, Name: "Event", Namespaced: true}
+	controllers = streams.Kind{GroupVersionResource: schema.GroupVersionResource{Version: "v1", Resource: "replicationcontrollers"}, Name: "ReplicationController", Namespaced: true}
 )
 
-func openStream(t testing.TB, s *Store, cluster string, kind Kind) *Stream {
+func openStream(t testing.TB, s *Store, cluster string, kind streams.Kind) *streams.Stream {
 	t.Helper()
 	stream, err := s.OpenStream(context.Background(), cluster, kind)
 	require.NoError(t, err)
@@ -65,7 +66,7 @@ func openStream(t testing.TB, s *Store, cluster string, kind Kind) *Stream {
 }
 
 // names returns "CLUSTER/NAMESPACE/NAME" of what a query finds.
-func names(t testing.TB, s *Store, q query.Query, kinds ...Kind) (names []string, page Page) {
+func names(t testing.TB, s *Store, q query.Query, kinds ...streams.Kind) (names []string, page Page) {
 	t.Helper()
 	var patterns []schema.GroupVersionResource
 	for _, kind := range kinds {

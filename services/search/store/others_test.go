@@ -17,7 +17,9 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/tripod-k8s/tripod/services/search/query"
+	"github.com/tripod-k8s/tripod/services/search/store/access"
 	"github.com/tripod-k8s/tripod/services/search/store/storetest"
+	"github.com/tripod-k8s/tripod/services/search/store/streams"
 )
 
 // The tests of this file have a cluster with much of something, and look at what that costs others.
@@ -25,7 +27,7 @@ import (
 func TestDiscoveryReadsNoColumns(t *testing.T) {
 	columns := []byte(`[{"name":"` + strings.Repeat("x", 60<<10) + `"}]`)
 	each(t, func(t *testing.T, s *Store) {
-		var last Kind
+		var last streams.Kind
 		for i := range 100 {
 			last = thing("Thing", true, "th")
 			last.Resource = fmt.Sprint("things", i)
@@ -35,7 +37,7 @@ func TestDiscoveryReadsNoColumns(t *testing.T) {
 		other := last
 		other.Columns = nil
 		openStream(t, s, "west", other)
-		var kinds []Kind
+		var kinds []streams.Kind
 		var err error
 		assert.Less(t, storetest.Allocated(func() { kinds, err = s.Kinds(t.Context()) }), uint64(2<<20))
 		require.NoError(t, err)
@@ -58,7 +60,7 @@ func TestNamespacesOfAClusterCostNoOther(t *testing.T) {
 			}
 			require.NoError(t, s.Write(t.Context(), namespaces, batch))
 		}
-		scope := given{asOf: lastRights(t, s), parts: map[string]*Part{"honest pods": partOf(sets.New("mine"), nil, nil)}}
+		scope := given{asOf: lastRights(t, s), parts: map[string]*access.Part{"honest pods": partOf(sets.New("mine"), nil, nil)}}
 		limited := s.For(scope)
 		var same bool
 		var err error
@@ -71,7 +73,7 @@ func TestNamespacesOfAClusterCostNoOther(t *testing.T) {
 }
 
 func TestEachClusterSaysWhatCannotBeRead(t *testing.T) {
-	roles := Kind{GroupVersionResource: rbacv1.SchemeGroupVersion.WithResource("roles"), Name: "Role", Namespaced: true}
+	roles := streams.Kind{GroupVersionResource: rbacv1.SchemeGroupVersion.WithResource("roles"), Name: "Role", Namespaced: true}
 	each(t, func(t *testing.T, s *Store) {
 		for _, cluster := range []string{"liar", "other"} {
 			stream := openStream(t, s, cluster, roles)
@@ -98,17 +100,17 @@ func TestAClusterThatDoesNotExistLooksLikeOneThatIsHidden(t *testing.T) {
 			stream := openStream(t, s, cluster, pods)
 			require.NoError(t, s.Sweep(t.Context(), stream, 1, "1"))
 		}
-		ask := func(scope Scope, clusters ...string) error {
+		ask := func(scope access.Scope, clusters ...string) error {
 			q := &query.Query{Clusters: query.Choice{In: clusters}, MaxStaleness: time.Hour}
 			_, err := s.For(scope).List(t.Context(), []schema.GroupVersionResource{pods.GroupVersionResource}, q, func(Found) error { return nil })
 			return err
 		}
-		scope := given{asOf: lastRights(t, s), parts: map[string]*Part{"mine pods": Whole}}
+		scope := given{asOf: lastRights(t, s), parts: map[string]*access.Part{"mine pods": access.Whole}}
 		require.NoError(t, ask(scope, "mine", "hidden"))
 		require.NoError(t, ask(scope, "mine", "nobody"))
 		var stale *StaleError
 		require.ErrorAs(t, ask(nil, "mine", "nobody"), &stale)
-		scope.parts["nobody pods"] = Whole
+		scope.parts["nobody pods"] = access.Whole
 		require.ErrorAs(t, ask(scope, "mine", "nobody"), &stale, "the hub grants what is in it, and it may come")
 	})
 }

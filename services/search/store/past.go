@@ -14,7 +14,9 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/tripod-k8s/tripod/services/search/query"
+	"github.com/tripod-k8s/tripod/services/search/store/access"
 	"github.com/tripod-k8s/tripod/services/search/store/database"
+	"github.com/tripod-k8s/tripod/services/search/store/history"
 	"github.com/tripod-k8s/tripod/services/search/store/objectjson"
 )
 
@@ -42,55 +44,12 @@ func pastOf(ctx context.Context, t *database.Tx, q *query.Query, last int64) (*p
 	p := &past{revision: last, last: last, from: -1}
 	var err error
 	if q.At != nil {
-		p.revision, err = revisionAt(ctx, t, q.At)
+		p.revision, err = history.RevisionAt(ctx, t, q.At)
 	}
 	if q.DiffersFrom != nil && err == nil {
-		p.from, err = revisionAt(ctx, t, q.DiffersFrom)
+		p.from, err = history.RevisionAt(ctx, t, q.DiffersFrom)
 	}
 	return p, err
-}
-
-// revisionAt returns the revision of a moment. It returns ErrPruned or ErrFuture if the history does not have it. The history has no time
-// before the first change: clusters had objects then, which search did not know.
-func revisionAt(ctx context.Context, t *database.Tx, m *query.Moment) (int64, error) {
-	switch {
-	case m.Latest:
-		return database.Value[int64](ctx, t, t.SQL("SELECT last FROM revisions WHERE id = 1"))
-	case m.Time.IsZero():
-		_, err := checkRevision(ctx, t, m.Revision)
-		return m.Revision, err
-	}
-	var pruned, prunedAt, last int64
-	find := t.SQL("SELECT h.pruned, h.pruned_at, r.last FROM history h, revisions r WHERE h.id = 1 AND r.id = 1")
-	if err := t.Row(ctx, find).Scan(&pruned, &prunedAt, &last); err != nil {
-		return 0, err
-	}
-	at := m.Time.UnixMilli()
-	if at < prunedAt && pruned > 0 {
-		return 0, ErrPruned
-	}
-	// Changes are in the order of time, as far as the clocks of writers agree, so halving finds the last one.
-	low, high := pruned, last
-	for low < high {
-		middle := low + (high-low+1)/2
-		var revision, committed int64
-		next := t.SQL("SELECT revision, committed_at FROM changes WHERE revision >= ? ORDER BY revision LIMIT 1", middle)
-		err := t.Row(ctx, next).Scan(&revision, &committed)
-		switch {
-		case errors.Is(err, sql.ErrNoRows):
-			high = middle - 1
-		case err != nil:
-			return 0, err
-		case revision > high || committed > at:
-			high = middle - 1
-		default:
-			low = revision
-		}
-	}
-	if low == 0 && last > 0 {
-		return 0, ErrPruned
-	}
-	return low, nil
 }
 
 // where appends what holds for the objects that have been as they are since the state, and that come after the page before.
@@ -150,8 +109,8 @@ func unchanged(ctx context.Context, t *database.Tx, b *search, needed int64) (al
 		return nil, false, nil
 	}
 	find := b.unchangedObjects(needed)
-	if b.scope != nil && len(find.Values()) > maxValues {
-		return nil, false, ErrScopeTooLarge
+	if b.scope != nil && len(find.Values()) > access.MaxValues {
+		return nil, false, access.ErrScopeTooLarge
 	}
 	size := int64(0)
 	err = t.Each(ctx, find, func(scan func(...any) error) error {
@@ -161,7 +120,7 @@ func unchanged(ctx context.Context, t *database.Tx, b *search, needed int64) (al
 		e, err := scanEntry(scan)
 		size += int64(len(e.JSON))
 		all = append(all, e)
-		return cmp.Or(err, b.bounds.charge(len(e.JSON)))
+		return cmp.Or(err, b.bounds.Keep(len(e.JSON)))
 	})
 	if errors.Is(err, errEnough) {
 		return all, true, nil
@@ -219,8 +178,8 @@ func ended(ctx context.Context, t *database.Tx, b *search, needed int64, upTo *e
 		return nil, 0, nil
 	}
 	find := b.endedObjects(upTo)
-	if b.scope != nil && len(find.Values()) > maxValues {
-		return nil, 0, ErrScopeTooLarge
+	if b.scope != nil && len(find.Values()) > access.MaxValues {
+		return nil, 0, access.ErrScopeTooLarge
 	}
 	size, keptSize, asked := int64(0), int64(0), query.NewMatcher(b.q)
 	err = t.Each(ctx, find, func(scan func(...any) error) error {
@@ -236,7 +195,7 @@ func ended(ctx context.Context, t *database.Tx, b *search, needed int64, upTo *e
 		}
 		total++
 		all, size = append(all, e), size+int64(len(e.JSON))
-		if err := b.bounds.charge(len(e.JSON)); err != nil {
+		if err := b.bounds.Keep(len(e.JSON)); err != nil {
 			return err
 		}
 		if needed > 0 && int64(len(all)) >= 2*needed || b.fills(size) && size-keptSize >= b.bounds.Page/2 {
@@ -279,7 +238,7 @@ func listPast(ctx context.Context, t *database.Tx, b *search, page *Page, found 
 	all = all[:n]
 	for _, e := range all {
 		if e.changedAt != 0 {
-			e.JSON = objectjson.WithChangedAt(e.JSON, asTime(e.changedAt))
+			e.JSON = objectjson.WithChangedAt(e.JSON, database.AsTime(e.changedAt))
 		}
 		if err := found(e.Found); err != nil {
 			return err
@@ -347,18 +306,18 @@ func entryAt(ctx context.Context, t *database.Tx, b *search, id int64) (*entry, 
 func (s *Store) GetAt(ctx context.Context, m *query.Moment, cluster string, resource schema.GroupVersionResource, namespace,
 	name string) (f Found, err error) {
 	err = s.db.Searching(ctx, func(t *database.Tx) error {
-		if err := isCurrent(ctx, t, s.scope, cluster); err != nil {
+		if err := access.IsCurrent(ctx, t, s.scope, cluster); err != nil {
 			return err
 		}
 		p := &past{from: -1}
-		if p.revision, err = revisionAt(ctx, t, m); err != nil {
+		if p.revision, err = history.RevisionAt(ctx, t, m); err != nil {
 			return err
 		}
 		b := &search{Dialect: t.Dialect, q: &query.Query{SameClusters: true}, scope: s.scope, past: p}
 		if err := limitPast(ctx, t, b); err != nil {
 			return err
 		}
-		if err := learn(ctx, t, b, partKey{cluster, resource.GroupResource()}); err != nil {
+		if err := learn(ctx, t, b, access.PartKey{Cluster: cluster, Resource: resource.GroupResource()}); err != nil {
 			return err
 		}
 		if !b.part(cluster, resource.GroupResource()).Allows(namespace, name) {
@@ -381,7 +340,7 @@ WHERE c.name = ? AND o.namespace = ? AND o.name = ? AND k.api_group = ? AND k.ve
 			return err
 		}
 		f = e.Found
-		return s.bounds.charge(len(f.JSON))
+		return s.bounds.Keep(len(f.JSON))
 	})
 	return f, err
 }

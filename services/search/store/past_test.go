@@ -22,8 +22,11 @@ import (
 
 	"github.com/tripod-k8s/tripod/services/search/apis/search/v1beta1"
 	"github.com/tripod-k8s/tripod/services/search/query"
+	"github.com/tripod-k8s/tripod/services/search/store/access"
 	"github.com/tripod-k8s/tripod/services/search/store/database"
+	"github.com/tripod-k8s/tripod/services/search/store/history"
 	"github.com/tripod-k8s/tripod/services/search/store/objectjson"
+	"github.com/tripod-k8s/tripod/services/search/store/streams"
 )
 
 // world has clusters that change at random, and remembers each of their states.
@@ -31,7 +34,7 @@ type world struct {
 	t       *testing.T
 	s       *Store
 	r       *rand.Rand
-	streams map[string]*Stream
+	streams map[string]*streams.Stream
 	has     map[string]known
 	version int
 	states  []state
@@ -46,10 +49,10 @@ type state struct {
 	objects  []known
 }
 
-var worldKinds = []Kind{deployments, replicaSets, pods}
+var worldKinds = []streams.Kind{deployments, replicaSets, pods}
 
 func newWorld(t *testing.T, s *Store, r *rand.Rand) *world {
-	w := &world{t: t, s: s, r: r, streams: map[string]*Stream{}, has: map[string]known{}, since: map[string]int64{}, namespaces: map[string]int64{}}
+	w := &world{t: t, s: s, r: r, streams: map[string]*streams.Stream{}, has: map[string]known{}, since: map[string]int64{}, namespaces: map[string]int64{}}
 	for _, kind := range worldKinds { // IDs of kinds are in this order, and no kind goes away
 		openStream(t, s, "steady", kind)
 	}
@@ -87,7 +90,7 @@ func (w *world) change() {
 	switch w.r.IntN(30) {
 	case 0:
 		require.NoError(w.t, w.s.RemoveCluster(w.t.Context(), cluster))
-		maps.DeleteFunc(w.streams, func(key string, _ *Stream) bool { return strings.HasPrefix(key, cluster+" ") })
+		maps.DeleteFunc(w.streams, func(key string, _ *streams.Stream) bool { return strings.HasPrefix(key, cluster+" ") })
 		if delete(w.since, cluster); cluster == "east" {
 			clear(w.namespaces)
 		}
@@ -106,7 +109,7 @@ func (w *world) change() {
 	w.remember()
 }
 
-func (w *world) stream(cluster string, kind Kind) *Stream {
+func (w *world) stream(cluster string, kind streams.Kind) *streams.Stream {
 	w.t.Helper()
 	if _, has := w.since[cluster]; !has {
 		var err error
@@ -120,7 +123,7 @@ func (w *world) stream(cluster string, kind Kind) *Stream {
 	return w.streams[key]
 }
 
-var namespacesKind = Kind{GroupVersionResource: namespacesResource, Name: "Namespace"}
+var namespacesKind = streams.Kind{GroupVersionResource: streams.NamespacesResource, Name: "Namespace"}
 
 // renewNamespace makes a namespace of east another one of the same name.
 func (w *world) renewNamespace() {
@@ -137,13 +140,13 @@ func (w *world) renewNamespace() {
 	revision, err := w.s.Revision(w.t.Context())
 	require.NoError(w.t, err)
 	_, had := w.namespaces[name]
-	if w.namespaces[name] = revision; name == systemNamespace && had {
+	if w.namespaces[name] = revision; name == history.SystemNamespace && had {
 		w.since["east"] = revision
 	}
 }
 
 // allows reports whether somebody who sees a scope now may see an object of a state.
-func (w *world) allows(scope Scope, in state, o known) bool {
+func (w *world) allows(scope access.Scope, in state, o known) bool {
 	if scope == nil {
 		return true
 	}
@@ -152,10 +155,10 @@ func (w *world) allows(scope Scope, in state, o known) bool {
 	if !part.Allows(o.Namespace, o.Name) || !has || in.revision < since {
 		return false
 	}
-	return part.all || slices.Contains(part.names, o.Name) || o.cluster != "east" || in.revision >= w.namespaces[o.Namespace]
+	return part.IsWhole() || slices.Contains(part.Names(), o.Name) || o.cluster != "east" || in.revision >= w.namespaces[o.Namespace]
 }
 
-func (w *world) write(stream *Stream, cluster string, kind Kind) {
+func (w *world) write(stream *streams.Stream, cluster string, kind streams.Kind) {
 	w.t.Helper()
 	owners := []string{"nobody"}
 	for _, o := range w.has {
@@ -168,7 +171,7 @@ func (w *world) write(stream *Stream, cluster string, kind Kind) {
 		o := randomObject(w.r, cluster, kind, w.r.IntN(6), owners)
 		o.ResourceVersion = fmt.Sprint(w.version)
 		o.JSON = []byte(strings.Replace(string(o.JSON), `"`+v1beta1.ResourceVersionAnnotation+`":"`, `"`+v1beta1.ResourceVersionAnnotation+`":"`+o.ResourceVersion+`","was":"`, 1))
-		o.clusterID = stream.clusterID
+		o.clusterID = stream.ClusterID
 		deleted := w.r.IntN(4) == 0
 		if key := kind.Resource + " " + o.String(); deleted {
 			delete(w.has, key)
@@ -181,11 +184,11 @@ func (w *world) write(stream *Stream, cluster string, kind Kind) {
 }
 
 // scope returns what a reader sees, or nil for everything.
-func (w *world) scope() Scope {
+func (w *world) scope() access.Scope {
 	if w.r.IntN(2) == 0 || len(w.has) == 0 {
 		return nil
 	}
-	scope := given{asOf: lastRights(w.t, w.s), parts: map[string]*Part{}}
+	scope := given{asOf: lastRights(w.t, w.s), parts: map[string]*access.Part{}}
 	for _, cluster := range []string{"east", "north", "west"} {
 		for _, kind := range worldKinds {
 			scope.parts[cluster+" "+kind.GroupResource().String()] = randomPart(w.r, slices.Collect(maps.Values(w.has)))
@@ -195,7 +198,7 @@ func (w *world) scope() Scope {
 }
 
 // query returns a query that finds something in a state, more often than not.
-func (w *world) query(in state) (query.Query, []Kind) {
+func (w *world) query(in state) (query.Query, []streams.Kind) {
 	q := query.Query{WithRemaining: w.r.IntN(3) > 0}
 	if len(in.objects) > 0 && w.r.IntN(3) > 0 {
 		q = randomQuery(w.r, in.objects)
@@ -204,11 +207,11 @@ func (w *world) query(in state) (query.Query, []Kind) {
 		}
 	}
 	q.WithContinue = true
-	return q, pick(w.r, [][]Kind{{pods}, {pods}, {replicaSets}, {deployments, replicaSets, pods}})
+	return q, pick(w.r, [][]streams.Kind{{pods}, {pods}, {replicaSets}, {deployments, replicaSets, pods}})
 }
 
 // found returns what a query should find in a state, for somebody who sees a scope.
-func (w *world) found(in state, q query.Query, kinds []Kind, scope Scope) (names []string) {
+func (w *world) found(in state, q query.Query, kinds []streams.Kind, scope access.Scope) (names []string) {
 	all := slices.DeleteFunc(slices.Clone(in.objects), func(o known) bool { return !w.allows(scope, in, o) })
 	found := expected(all, q, kinds)
 	inOrder(found, q, len(kinds) > 1)
@@ -227,7 +230,7 @@ func (in state) differing(other state) state {
 }
 
 // page returns "CLUSTER/NAMESPACE/NAME RESOURCEVERSION" of what a page has.
-func page(s *Store, q query.Query, kinds []Kind) (names []string, page Page, err error) {
+func page(s *Store, q query.Query, kinds []streams.Kind) (names []string, page Page, err error) {
 	var patterns []schema.GroupVersionResource
 	for _, kind := range kinds {
 		patterns = append(patterns, kind.GroupVersionResource)
@@ -269,7 +272,7 @@ func TestPagesAreOfOneRevision(t *testing.T) {
 			pages, changed := 0, false
 			for more := true; more; pages++ {
 				names, page, err := page(s.For(scope), q, kinds)
-				if changed && scope != nil && (errors.Is(err, ErrOtherRights) || errors.Is(err, ErrRightsChanged)) {
+				if changed && scope != nil && (errors.Is(err, ErrOtherRights) || errors.Is(err, access.ErrRightsChanged)) {
 					ended++ // clusters that the reader sees have come or gone
 					break
 				}
@@ -361,17 +364,17 @@ func TestQueriesFindWhatThereWas(t *testing.T) {
 
 // judgeErrors asks for what the history, or the reader, does not have.
 func (w *world) judgeErrors() {
-	ask := func(scope Scope, m query.Moment) error {
+	ask := func(scope access.Scope, m query.Moment) error {
 		_, err := w.s.For(scope).GetAt(w.t.Context(), &m, "east", pods.GroupVersionResource, "default", "none")
 		return err
 	}
 	assert.ErrorIs(w.t, ask(nil, query.Moment{Latest: true}), ErrNotFound)
 	assert.ErrorIs(w.t, ask(nil, query.Moment{Revision: 1}), ErrNotFound)
-	assert.ErrorIs(w.t, ask(nil, query.Moment{Revision: 1 << 40}), ErrFuture)
-	assert.ErrorIs(w.t, ask(given{asOf: -1, generation: 7}, query.Moment{Latest: true}), ErrRightsChanged)
+	assert.ErrorIs(w.t, ask(nil, query.Moment{Revision: 1 << 40}), history.ErrFuture)
+	assert.ErrorIs(w.t, ask(given{asOf: -1, generation: 7}, query.Moment{Latest: true}), access.ErrRightsChanged)
 	_, began, err := w.s.HistoryBegins(w.t.Context())
 	require.NoError(w.t, err)
-	assert.ErrorIs(w.t, ask(nil, query.Moment{Time: began.Add(-time.Millisecond)}), ErrPruned, "search knew no object before its first change")
+	assert.ErrorIs(w.t, ask(nil, query.Moment{Time: began.Add(-time.Millisecond)}), history.ErrPruned, "search knew no object before its first change")
 	assert.ErrorIs(w.t, ask(nil, query.Moment{Time: began}), ErrNotFound)
 	for more := true; more; {
 		var err error
@@ -381,13 +384,13 @@ func (w *world) judgeErrors() {
 	begins, at, err := w.s.HistoryBegins(w.t.Context())
 	require.NoError(w.t, err)
 	require.Greater(w.t, begins, int64(1))
-	assert.ErrorIs(w.t, ask(nil, query.Moment{Revision: begins - 1}), ErrPruned)
-	assert.ErrorIs(w.t, ask(nil, query.Moment{Time: at.Add(-time.Millisecond)}), ErrPruned)
+	assert.ErrorIs(w.t, ask(nil, query.Moment{Revision: begins - 1}), history.ErrPruned)
+	assert.ErrorIs(w.t, ask(nil, query.Moment{Time: at.Add(-time.Millisecond)}), history.ErrPruned)
 	assert.ErrorIs(w.t, ask(nil, query.Moment{Revision: begins}), ErrNotFound)
 	assert.ErrorIs(w.t, ask(nil, query.Moment{Time: at}), ErrNotFound)
 	for _, position := range []query.Position{{After: 1 << 40}, {After: 1, Rights: 7}} {
 		position.Revision = w.last().revision
-		_, _, err := page(w.s, query.Query{After: &position, At: &query.Moment{Revision: position.Revision}}, []Kind{pods})
+		_, _, err := page(w.s, query.Query{After: &position, At: &query.Moment{Revision: position.Revision}}, []streams.Kind{pods})
 		assert.True(w.t, errors.Is(err, ErrPosition) || errors.Is(err, ErrOtherRights), "%v", err)
 	}
 }

@@ -11,11 +11,12 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/tripod-k8s/tripod/services/search/store/access"
 	"github.com/tripod-k8s/tripod/services/search/store/database"
 )
 
 // maxParents bounds the owners that a search of the past goes through.
-const maxParents = maxValues / 4
+const maxParents = access.MaxValues / 4
 
 // ErrTooManyOwners says that a search of the past goes through too many owners.
 var ErrTooManyOwners = fmt.Errorf("more than %d owners: name clusters or namespaces", maxParents)
@@ -111,8 +112,8 @@ func generationOf(ctx context.Context, t *database.Tx, b *search, unchanged, end
 	}
 	b.within(find, "o")
 	unchanged(find)
-	if b.scope != nil && len(find.Values()) > maxValues {
-		return nil, ErrScopeTooLarge
+	if b.scope != nil && len(find.Values()) > access.MaxValues {
+		return nil, access.ErrScopeTooLarge
 	}
 	err := t.Each(ctx, find, func(scan func(...any) error) error {
 		var uid string
@@ -123,8 +124,8 @@ func generationOf(ctx context.Context, t *database.Tx, b *search, unchanged, end
 		return next, err
 	}
 	find = b.endedGeneration(ended)
-	if b.scope != nil && len(find.Values()) > maxValues {
-		return nil, ErrScopeTooLarge
+	if b.scope != nil && len(find.Values()) > access.MaxValues {
+		return nil, access.ErrScopeTooLarge
 	}
 	err = t.Each(ctx, find, func(scan func(...any) error) error {
 		e, err := scanEnded(scan)

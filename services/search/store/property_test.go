@@ -22,6 +22,7 @@ import (
 
 	"github.com/tripod-k8s/tripod/services/search/apis/search/v1beta1"
 	"github.com/tripod-k8s/tripod/services/search/query"
+	"github.com/tripod-k8s/tripod/services/search/store/streams"
 )
 
 // known is an object that a test has written.
@@ -30,7 +31,7 @@ type known struct {
 	cluster string
 	// clusterID is that of the cluster in the database, by which lists are sorted.
 	clusterID int64
-	kind      Kind
+	kind      streams.Kind
 }
 
 func (k known) String() string { return k.cluster + "/" + k.Namespace + "/" + k.Name }
@@ -43,13 +44,13 @@ func (k known) subject() *query.Subject {
 func population(t *testing.T, s *Store, r *rand.Rand) (all []known) {
 	t.Helper()
 	uids := []string{"nobody"}
-	for _, kind := range []Kind{deployments, replicaSets, pods, nodes, jobs, eventsKind, controllers} { // owners come first
+	for _, kind := range []streams.Kind{deployments, replicaSets, pods, nodes, jobs, eventsKind, controllers} { // owners come first
 		for _, cluster := range []string{"east", "north", "west"} {
 			stream := openStream(t, s, cluster, kind)
 			var batch Batch
 			for i := range 25 {
 				o := randomObject(r, cluster, kind, i, uids)
-				o.clusterID = stream.clusterID
+				o.clusterID = stream.ClusterID
 				all = append(all, o)
 				batch.Changes = append(batch.Changes, Change{Object: o.Object})
 			}
@@ -117,7 +118,7 @@ func fieldValue(r *rand.Rand) string {
 
 func pick[T any](r *rand.Rand, values []T) T { return values[r.IntN(len(values))] }
 
-func randomObject(r *rand.Rand, cluster string, kind Kind, i int, owners []string) known {
+func randomObject(r *rand.Rand, cluster string, kind streams.Kind, i int, owners []string) known {
 	namespace := ""
 	if kind.Namespaced {
 		namespace = pick(r, []string{"default", "kube-system", "team_a", "Team"})
@@ -329,10 +330,10 @@ func randomField(r *rand.Rand) query.Field {
 }
 
 // expected returns what a query finds, as watches decide it.
-func expected(all []known, q query.Query, kinds []Kind) (found []known) {
+func expected(all []known, q query.Query, kinds []streams.Kind) (found []known) {
 	owners := ownersOf(all, q)
 	for _, o := range all {
-		if slices.ContainsFunc(kinds, func(k Kind) bool { return k.GroupVersionResource == o.kind.GroupVersionResource }) &&
+		if slices.ContainsFunc(kinds, func(k streams.Kind) bool { return k.GroupVersionResource == o.kind.GroupVersionResource }) &&
 			q.Matches(o.subject()) &&
 			(q.Owner == nil || slices.ContainsFunc(o.Owners, func(uid string) bool { return owners.Has(o.cluster + " " + uid) })) {
 			found = append(found, o)
@@ -424,7 +425,7 @@ func TestRandomQueriesFindWhatKubernetesSelectorsSelect(t *testing.T) {
 		some := 0
 		for range queries {
 			q := randomQuery(r, all)
-			kinds := pick(r, [][]Kind{{pods}, {pods}, {replicaSets}, {nodes}, {jobs}, {eventsKind}, {controllers}, {deployments, pods, replicaSets}, {eventsKind, jobs, nodes, pods, controllers}})
+			kinds := pick(r, [][]streams.Kind{{pods}, {pods}, {replicaSets}, {nodes}, {jobs}, {eventsKind}, {controllers}, {deployments, pods, replicaSets}, {eventsKind, jobs, nodes, pods, controllers}})
 			want := expected(all, q, kinds)
 			inOrder(want, q, len(kinds) > 1)
 			var wanted []string

@@ -8,26 +8,28 @@ import (
 	"context"
 	"database/sql"
 	"errors"
-	"math"
 	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/tripod-k8s/tripod/services/search/query"
+	"github.com/tripod-k8s/tripod/services/search/store/access"
 	"github.com/tripod-k8s/tripod/services/search/store/database"
+	"github.com/tripod-k8s/tripod/services/search/store/streams"
 )
 
 // Errors of questions about what the database does not have.
 var (
-	ErrUnknownCluster = errors.New("the cluster is not known")
-	ErrUnknownKind    = errors.New("no cluster has the resource")
-	ErrNotFound       = errors.New("the object does not exist")
+	ErrNotFound = errors.New("the object does not exist")
 	// ErrPosition says that a page cannot go on where a query says, because no page of this list ends there.
 	ErrPosition = errors.New("the token is not one of this list")
 	// ErrOtherRights says that the reader of a page sees something else than that of the page before.
 	ErrOtherRights = errors.New("the rights of the reader have changed since the last page")
 )
+
+// errEnough ends a page.
+var errEnough = errors.New("the page is full")
 
 // Found is an object that a search has found.
 type Found struct {
@@ -62,8 +64,8 @@ func (f *Found) GroupResource() schema.GroupResource {
 }
 
 // List calls found for each object of a search. Each resource is asked for that any of these patterns describes; an empty part of a pattern
-// stands for all values. ErrUnknownKind says that there is none, and a *StaleError that a cluster is older than the query accepts. All is
-// of one state of the database.
+// stands for all values. streams.ErrUnknownKind says that there is none, and a *StaleError that a cluster is older than the query accepts.
+// All is of one state of the database.
 func (s *Store) List(ctx context.Context, patterns []schema.GroupVersionResource, q *query.Query, found func(Found) error) (Page, error) {
 	page := Page{Remaining: -1}
 	err := s.db.Searching(ctx, func(t *database.Tx) error {
@@ -84,7 +86,7 @@ func (s *Store) List(ctx context.Context, patterns []schema.GroupVersionResource
 		}
 		page.LeftOut = b.leftOut
 		if b.seesNothing() {
-			if b.clusters = noClusters; b.past == nil {
+			if b.clusters = streams.NoClusters; b.past == nil {
 				if q.WithRemaining {
 					page.Remaining = 0
 				}
@@ -113,16 +115,16 @@ func newSearch(ctx context.Context, t *database.Tx, s *Store, patterns []schema.
 	error) {
 	b := &search{Dialect: t.Dialect, q: q, scope: s.scope, bounds: s.bounds, past: past}
 	var err error
-	if b.kinds, err = kindIDs(ctx, t, patterns); err != nil {
+	if b.kinds, err = streams.KindIDs(ctx, t, patterns); err != nil {
 		return nil, err
 	}
 	if len(b.kinds) == 0 {
-		return nil, ErrUnknownKind
+		return nil, streams.ErrUnknownKind
 	}
 	if b.resourceOf, err = resourcesOf(ctx, t, b); err != nil {
 		return nil, err
 	}
-	if b.clusters, err = clusterIDs(ctx, t, q.Clusters); err != nil {
+	if b.clusters, err = streams.ClustersOf(ctx, t, q.Clusters); err != nil {
 		return nil, err
 	}
 	if err := errors.Join(limitPast(ctx, t, b), sameClusters(ctx, t, b)); err != nil {
@@ -133,7 +135,7 @@ func newSearch(ctx context.Context, t *database.Tx, s *Store, patterns []schema.
 		if b.visible, names, err = visibleTo(ctx, t, b); err != nil {
 			return nil, err
 		}
-		if err := isCurrent(ctx, t, s.scope, names...); err != nil {
+		if err := access.IsCurrent(ctx, t, s.scope, names...); err != nil {
 			return nil, err
 		}
 		b.clusters = clustersIn(b.visible, b.kinds)
@@ -150,8 +152,8 @@ func (b *search) seesNothing() bool { return b.scope != nil && len(b.clusters) =
 // listLatest lists what there is.
 func listLatest(ctx context.Context, t *database.Tx, b *search, page *Page, found func(Found) error) error {
 	q, find := b.q, b.objects()
-	if b.scope != nil && len(find.Values()) > maxValues {
-		return ErrScopeTooLarge
+	if b.scope != nil && len(find.Values()) > access.MaxValues {
+		return access.ErrScopeTooLarge
 	}
 	n, size, last, all := int64(0), int64(0), int64(0), int64(-1)
 	err := t.Each(ctx, find, func(scan func(...any) error) error {
@@ -166,7 +168,7 @@ func listLatest(ctx context.Context, t *database.Tx, b *search, page *Page, foun
 		}
 		f.JSON, last = database.Served(f.JSON, original), f.ID
 		n, size = n+1, size+int64(len(f.JSON))
-		if err := b.bounds.charge(len(f.JSON)); err != nil {
+		if err := b.bounds.Keep(len(f.JSON)); err != nil {
 			return err
 		}
 		return found(f)
@@ -197,7 +199,7 @@ func listLatest(ctx context.Context, t *database.Tx, b *search, page *Page, foun
 func (s *Store) Get(ctx context.Context, cluster string, resource schema.GroupVersionResource, namespace, name string) (f Found,
 	err error) {
 	err = s.db.Reading(ctx, func(t *database.Tx) error {
-		if err := isCurrent(ctx, t, s.scope, cluster); err != nil {
+		if err := access.IsCurrent(ctx, t, s.scope, cluster); err != nil {
 			return err
 		}
 		if s.scope != nil && !s.scope.Part(cluster, resource.GroupResource()).Allows(namespace, name) {
@@ -215,38 +217,9 @@ WHERE o.kind_id = k.id AND o.cluster_id = c.id
 		if errors.Is(err, sql.ErrNoRows) {
 			return ErrNotFound
 		}
-		return cmp.Or(err, s.bounds.charge(len(f.JSON)))
+		return cmp.Or(err, s.bounds.Keep(len(f.JSON)))
 	})
 	return f, err
-}
-
-// HasCluster reports whether a cluster is known.
-func (s *Store) HasCluster(ctx context.Context, name string) (has bool, err error) {
-	err = s.db.Reading(ctx, func(t *database.Tx) error {
-		n, err := database.Value[int](ctx, t, t.SQL("SELECT COUNT(*) FROM clusters WHERE name = ?", name))
-		has = n > 0
-		return err
-	})
-	return has, err
-}
-
-// Clusters returns the names of all clusters.
-func (s *Store) Clusters(ctx context.Context) (names []string, err error) {
-	err = s.db.Reading(ctx, func(t *database.Tx) error {
-		names, err = clusterNames(ctx, t)
-		return err
-	})
-	return names, err
-}
-
-func clusterNames(ctx context.Context, t *database.Tx) (names []string, err error) {
-	err = t.Each(ctx, t.SQL("SELECT name FROM clusters ORDER BY name"), func(scan func(...any) error) error {
-		var name string
-		err := scan(&name)
-		names = append(names, name)
-		return err
-	})
-	return names, err
 }
 
 // shareWork lets the database share the work of a search that compares fields of many objects.
@@ -256,35 +229,6 @@ func shareWork(ctx context.Context, t *database.Tx, b *search) error {
 		return nil
 	}
 	return t.ShareWork(ctx, t)
-}
-
-// KindIDs returns the kinds that patterns describe and that a cluster has, for Transitions. An ID never stands for another kind.
-func (s *Store) KindIDs(ctx context.Context, patterns []schema.GroupVersionResource) (ids []int64, err error) {
-	err = s.db.Reading(ctx, func(t *database.Tx) error {
-		ids, err = kindIDs(ctx, t, patterns)
-		return err
-	})
-	return ids, err
-}
-
-// kindIDs returns the kinds that patterns describe and that a cluster has.
-func kindIDs(ctx context.Context, t *database.Tx, patterns []schema.GroupVersionResource) (ids []int64, err error) {
-	find := t.SQL("SELECT k.id FROM kinds k WHERE EXISTS (SELECT 1 FROM streams s WHERE s.kind_id = k.id)")
-	for i, p := range patterns {
-		find.Add(database.Separator(i, " AND (", " OR "))
-		find.Add("(k.api_group = ?", p.Group)
-		if p.Version != "" {
-			find.Add(" AND k.version = ?", p.Version)
-		}
-		if p.Resource != "" {
-			find.Add(" AND k.resource = ?", p.Resource)
-		}
-		find.Add(")")
-	}
-	if len(patterns) > 0 {
-		find.Add(")")
-	}
-	return t.IDs(ctx, find)
 }
 
 // resourcesOf returns the resources of kinds, if a field of a search means something else of some of them.
@@ -301,21 +245,4 @@ func resourcesOf(ctx context.Context, t *database.Tx, b *search) (map[int64]sche
 		return err
 	})
 	return all, err
-}
-
-// noClusters stands for none.
-var noClusters = []int64{math.MinInt64}
-
-// clusterIDs returns the clusters of a choice, or nil for all.
-func clusterIDs(ctx context.Context, t *database.Tx, c query.Choice) ([]int64, error) {
-	if c.Empty() {
-		return nil, nil
-	}
-	find := t.SQL("SELECT c.id FROM clusters c WHERE 1 = 1")
-	database.Choose(find, "c.name", c)
-	ids, err := t.IDs(ctx, find)
-	if len(ids) == 0 {
-		ids = noClusters
-	}
-	return ids, err
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/tripod-k8s/tripod/services/search/store/database"
 	"github.com/tripod-k8s/tripod/services/search/store/objectjson"
+	"github.com/tripod-k8s/tripod/services/search/store/streams"
 )
 
 // IsRefused reports whether an error of Write is about the values of an object, such as one that is too long, so that others could be
@@ -19,7 +20,7 @@ func IsRefused(err error) bool {
 
 // IsAboutData reports whether a batch that the database does not take has values which it does not take, by an error that says nothing of
 // that: then it takes the same batch without changes.
-func (s *Store) IsAboutData(ctx context.Context, stream *Stream, err error) bool {
+func (s *Store) IsAboutData(ctx context.Context, stream *streams.Stream, err error) bool {
 	if !database.MayBeRefusal(err) {
 		return false
 	}

@@ -11,6 +11,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/tripod-k8s/tripod/services/search/store/streams"
 )
 
 func TestReplicasSeeEachOther(t *testing.T) {
@@ -57,7 +59,7 @@ func TestOthersKnowWhatAWriterTells(t *testing.T) {
 		now := openStream(t, s, "one", pods)
 		require.NoError(t, s.Tell(ctx, now, "late"))
 		require.NoError(t, s.Tell(ctx, now, "later"))
-		require.ErrorIs(t, s.Tell(ctx, former, "wrong"), ErrFenced)
+		require.ErrorIs(t, s.Tell(ctx, former, "wrong"), streams.ErrFenced)
 		told := func() map[string]string {
 			all, err := s.Told(ctx, "one")
 			require.NoError(t, err)

@@ -11,18 +11,21 @@ import (
 
 	rbacv1 "k8s.io/api/rbac/v1"
 
+	"github.com/tripod-k8s/tripod/services/search/store/access"
 	"github.com/tripod-k8s/tripod/services/search/store/database"
+	"github.com/tripod-k8s/tripod/services/search/store/history"
+	"github.com/tripod-k8s/tripod/services/search/store/streams"
 )
 
 // TestRightsStayClosedUntilAListEnds holds for what a writer of RBAC objects cannot read, and for the next writer.
 func TestRightsStayClosedUntilAListEnds(t *testing.T) {
 	each(t, func(t *testing.T, s *Store) {
 		ctx := t.Context()
-		roles := Kind{GroupVersionResource: rbacv1.SchemeGroupVersion.WithResource("roles"), Name: "Role", Namespaced: true}
+		roles := streams.Kind{GroupVersionResource: rbacv1.SchemeGroupVersion.WithResource("roles"), Name: "Role", Namespaced: true}
 		require.NoError(t, s.SetRights(ctx, "east", "{}"))
 		closed := func() (why string) {
 			t.Helper()
-			require.NoError(t, s.ReadRights(ctx, "east", func(r *RightsReading) error {
+			require.NoError(t, s.ReadRights(ctx, "east", func(r *access.RightsReading) error {
 				why = r.Closed
 				return nil
 			}))
@@ -37,9 +40,9 @@ func TestRightsStayClosedUntilAListEnds(t *testing.T) {
 		role := Change{Object: Object{Namespace: "a", Name: "x", ResourceVersion: "1", JSON: []byte(`{"metadata":{"namespace":"a","name":"x"}}`)}}
 		writer := openStream(t, s, "east", roles)
 		require.NoError(t, s.Sweep(ctx, writer, 1, "1"))
-		for name, end := range map[string]func(stream *Stream) error{
-			"a complete list":        func(stream *Stream) error { return s.Sweep(ctx, stream, 7, "7") },
-			"a list without objects": func(stream *Stream) error { return s.RemoveUnlisted(ctx, stream, 7) },
+		for name, end := range map[string]func(stream *streams.Stream) error{
+			"a complete list":        func(stream *streams.Stream) error { return s.Sweep(ctx, stream, 7, "7") },
+			"a list without objects": func(stream *streams.Stream) error { return s.RemoveUnlisted(ctx, stream, 7) },
 		} {
 			before := generation()
 			require.NoError(t, s.CloseRights(ctx, writer, "too much\x00\xff"), name)
@@ -52,7 +55,7 @@ func TestRightsStayClosedUntilAListEnds(t *testing.T) {
 
 			require.NoError(t, s.CloseRights(ctx, writer, "still"), name)
 			next := openStream(t, s, "east", roles)
-			require.ErrorIs(t, s.CloseRights(ctx, writer, "late"), ErrFenced)
+			require.ErrorIs(t, s.CloseRights(ctx, writer, "late"), streams.ErrFenced)
 			assert.Empty(t, next.ResourceVersion, "the next writer lists")
 			assert.NotEmpty(t, closed(), name)
 			before = generation()
@@ -68,18 +71,18 @@ func TestRightsStayClosedUntilAListEnds(t *testing.T) {
 func TestThePastIsClosedWhileNamespacesAreNotRead(t *testing.T) {
 	each(t, func(t *testing.T, s *Store) {
 		ctx := t.Context()
-		kind := Kind{GroupVersionResource: namespacesResource, Name: "Namespace"}
+		kind := streams.Kind{GroupVersionResource: streams.NamespacesResource, Name: "Namespace"}
 		require.NoError(t, s.SetRights(ctx, "east", "{}"))
 		writer := openStream(t, s, "east", kind)
 		require.NoError(t, s.Sweep(ctx, writer, 1, "1"))
 		known := func() bool {
 			t.Helper()
-			var in *incarnations
+			var in *history.Incarnations
 			require.NoError(t, s.db.Reading(ctx, func(t *database.Tx) (err error) {
-				in, err = incarnationsAt(ctx, t, 1<<40)
+				in, err = history.IncarnationsAt(ctx, t, 1<<40)
 				return err
 			}))
-			return in.clusters["east"].namespaces
+			return in.KnowsNamespaces("east")
 		}
 		assert.True(t, known())
 		require.NoError(t, s.CloseRights(ctx, writer, "too much"))

@@ -13,7 +13,9 @@ import (
 
 	"github.com/tripod-k8s/tripod/services/search/query"
 	"github.com/tripod-k8s/tripod/services/search/store/database"
+	"github.com/tripod-k8s/tripod/services/search/store/history"
 	tables "github.com/tripod-k8s/tripod/services/search/store/schema"
+	"github.com/tripod-k8s/tripod/services/search/store/streams"
 )
 
 func documents(t *testing.T, s *Store) int {
@@ -44,7 +46,7 @@ func TestClustersShareTheDocumentsThatTheyHaveInCommon(t *testing.T) {
 			require.NoError(t, err)
 			compressed, err := s.Schema(ctx, digests[path])
 			require.NoError(t, err)
-			document, err := Decompress(compressed)
+			document, err := streams.Decompress(compressed)
 			require.NoError(t, err)
 			return string(document)
 		}
@@ -60,7 +62,7 @@ func TestClustersShareTheDocumentsThatTheyHaveInCommon(t *testing.T) {
 		assert.Equal(t, 1, documents(t, s))
 		assert.Equal(t, `{"x": 1}`, read("", "api/v1"))
 		_, err = s.Schema(ctx, "no digest")
-		assert.ErrorIs(t, err, ErrNotFound)
+		assert.ErrorIs(t, err, streams.ErrNoDocument)
 	})
 }
 
@@ -97,7 +99,7 @@ func TestADatabaseOfAnEarlierSchemaIsUpgradedWithItsData(t *testing.T) {
 		assertCounts(t, upgraded, 1)
 		require.NoError(t, upgraded.PutSchema(ctx, "one", "api/v1", "a", []byte("{}")))
 		_, err = upgraded.Transitions(ctx, 0, kindIDsOf(t, upgraded, pods), nil)
-		assert.ErrorIs(t, err, ErrPruned, "there is no history of what was before")
+		assert.ErrorIs(t, err, history.ErrPruned, "there is no history of what was before")
 		stream := openStream(t, upgraded, "one", pods)
 		assert.Empty(t, stream.ResourceVersion, "the next writer lists, so that all objects get their new resourceVersions")
 		assertCounts(t, upgraded, 1)

@@ -6,42 +6,16 @@ package store
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
 
-	"k8s.io/apimachinery/pkg/runtime/schema"
-
+	"github.com/tripod-k8s/tripod/services/search/store/access"
 	"github.com/tripod-k8s/tripod/services/search/store/database"
 )
 
-// Scope says what a reader may see. A search compiles it into its conditions, so that counts, pages and owners know nothing of other
-// objects.
-type Scope interface {
-	// AsOf is the last change of rights in any cluster that the scope knows, or -1 if it may not know all of them.
-	AsOf() int64
-	// Generation is that of the rights of a cluster which the scope was computed from. It is 0 if the cluster has none.
-	Generation(cluster string) int64
-	// Home is the cluster whose rights may show something of other clusters, or empty.
-	Home() string
-	// Part returns what the reader sees of a resource in a cluster, or nil for nothing.
-	Part(cluster string, resource schema.GroupResource) *Part
-}
-
-// Errors of scopes.
-var (
-	// ErrRightsChanged says that the database has other rights than those that a scope was computed from. Compute it again.
-	ErrRightsChanged = errors.New("rights have changed")
-	// ErrScopeTooLarge says that rights name more namespaces and objects than a statement can.
-	ErrScopeTooLarge = fmt.Errorf("the rights of the reader name more than %d namespaces and objects", maxValues)
-)
-
-// maxValues bounds the bound values of a statement with a scope. SQLite takes 32,766.
-const maxValues = 20_000
-
 // For returns the store as somebody sees it: List and Get show what is in the scope. A nil scope shows everything.
-func (s *Store) For(scope Scope) *Store {
+func (s *Store) For(scope access.Scope) *Store {
 	limited := *s
 	limited.scope = scope
 	return &limited
@@ -49,7 +23,7 @@ func (s *Store) For(scope Scope) *Store {
 
 // visible is a part of a scope, and the kinds of the clusters that have it.
 type visible struct {
-	*Part
+	*access.Part
 	clusters, kinds []int64
 }
 
@@ -58,14 +32,14 @@ type visible struct {
 func visibleTo(ctx context.Context, t *database.Tx, b *search) (all []visible, names []string, err error) {
 	type has struct {
 		clusterID, kindID int64
-		partKey
+		access.PartKey
 	}
 	var rows []has
-	var about []partKey
+	var about []access.PartKey
 	err = t.Each(ctx, b.resources(), func(scan func(...any) error) error {
 		var row has
-		err := scan(&row.clusterID, &row.cluster, &row.kindID, &row.resource.Group, &row.resource.Resource)
-		rows, about = append(rows, row), append(about, row.partKey)
+		err := scan(&row.clusterID, &row.Cluster, &row.kindID, &row.Resource.Group, &row.Resource.Resource)
+		rows, about = append(rows, row), append(about, row.PartKey)
 		return err
 	})
 	if err != nil {
@@ -74,18 +48,18 @@ func visibleTo(ctx context.Context, t *database.Tx, b *search) (all []visible, n
 	if err := learn(ctx, t, b, about...); err != nil {
 		return nil, nil, err
 	}
-	parts, nameOf := map[string]*Part{}, map[int64]string{}
+	parts, nameOf := map[string]*access.Part{}, map[int64]string{}
 	kinds := map[string]map[int64][]int64{} // by part and cluster
 	for _, row := range rows {
-		part := b.part(row.cluster, row.resource).in(b.q.Namespaces.In)
+		part := b.part(row.Cluster, row.Resource).In(b.q.Namespaces.In)
 		if part == nil {
 			continue
 		}
-		if len(names) == 0 || names[len(names)-1] != row.cluster {
-			names = append(names, row.cluster)
+		if len(names) == 0 || names[len(names)-1] != row.Cluster {
+			names = append(names, row.Cluster)
 		}
-		nameOf[row.clusterID] = row.cluster
-		key := part.key()
+		nameOf[row.clusterID] = row.Cluster
+		key := part.Key()
 		if parts[key] = part; kinds[key] == nil {
 			kinds[key] = map[int64][]int64{}
 		}
@@ -138,10 +112,7 @@ func (b *search) narrow(s *database.Statement, table string) {
 	}
 }
 
-// mostOfScope is how many values of a scope a statement can bind: it binds some more, such as the namespaces of all parts.
-const mostOfScope = maxValues * 9 / 10
-
-func (v visible) size() int { return v.Part.size() + len(v.kinds) + len(v.clusters) }
+func (v visible) size() int { return v.Size() + len(v.kinds) + len(v.clusters) }
 
 // namespaceOf is a namespace of a cluster.
 type namespaceOf struct {
@@ -163,20 +134,20 @@ func leaveOutObjects(all []visible) (rest []visible, left []namespaceOf) {
 	for i, v := range all {
 		total += v.size()
 		first := len(most)
-		for _, object := range v.objects { // which are sorted
+		for _, object := range v.Objects() { // which are sorted
 			if len(most) == first || most[len(most)-1].namespace != object[0] {
 				most = append(most, named{at: i, namespace: object[0]})
 			}
 			most[len(most)-1].n++
 		}
 	}
-	if total <= mostOfScope {
+	if total <= access.MostOfScope {
 		return all, nil
 	}
 	slices.SortStableFunc(most, func(a, b named) int { return cmp.Compare(b.n, a.n) })
 	gone := make([]map[string]bool, len(all))
 	for _, of := range most {
-		if total <= mostOfScope || of.n <= few {
+		if total <= access.MostOfScope || of.n <= few {
 			break
 		}
 		if total -= 2 * of.n; gone[of.at] == nil {
@@ -195,7 +166,7 @@ func leaveOutObjects(all []visible) (rest []visible, left []namespaceOf) {
 				known[namespaceOf{cluster, namespace}] = true
 			}
 		}
-		if v.Part = v.without(gone[i]); v.Part != nil {
+		if v.Part = v.Without(gone[i]); v.Part != nil {
 			rest = append(rest, v)
 		}
 	}
@@ -221,7 +192,7 @@ func leaveOut(all []visible) (rest []visible, left []int64) {
 				costs[cluster] += float64(size) / float64(len(v.clusters))
 			}
 		}
-		if total <= mostOfScope || len(costs) < 2 {
+		if total <= access.MostOfScope || len(costs) < 2 {
 			return all, left
 		}
 		largest := slices.MaxFunc(slices.Sorted(maps.Keys(costs)), func(a, b int64) int { return cmp.Compare(costs[a], costs[b]) })
@@ -262,7 +233,7 @@ func (b *search) within(s *database.Statement, table string) {
 		if b.q.Owner != nil || len(b.kinds) > 1 {
 			database.OneOf(s.Add(" AND "+table+".kind_id"), v.kinds)
 		}
-		v.condition(s, table)
+		v.Condition(s, table)
 	}
 	s.Add(")")
 }
@@ -273,11 +244,11 @@ func (b *search) withinNamespaces(s *database.Statement, table string) {
 	const most = 500
 	var namespaces []string
 	for _, v := range b.visible {
-		if v.all || len(v.names) > 0 {
+		if v.IsWhole() || len(v.Names()) > 0 {
 			return
 		}
-		namespaces = append(namespaces, v.namespaces...)
-		for _, object := range v.objects {
+		namespaces = append(namespaces, v.Namespaces()...)
+		for _, object := range v.Objects() {
 			namespaces = append(namespaces, object[0])
 		}
 	}

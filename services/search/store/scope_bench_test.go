@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/tripod-k8s/tripod/services/search/query"
+	"github.com/tripod-k8s/tripod/services/search/store/access"
 )
 
 // BenchmarkScopes lists 500 of 100,000 pods in PostgreSQL: four clusters with 100 namespaces each.
@@ -38,8 +39,8 @@ func BenchmarkScopes(b *testing.B) {
 	require.NoError(b, s.Analyze(b.Context()))
 	changed := lastRights(b, s)
 	// in returns a scope with some of the namespaces, others in each cluster if step is not zero.
-	in := func(count, step int) Scope {
-		scope := given{asOf: changed, parts: map[string]*Part{}}
+	in := func(count, step int) access.Scope {
+		scope := given{asOf: changed, parts: map[string]*access.Part{}}
 		for i, cluster := range clusters {
 			some := sets.New[string]()
 			for n := range count {
@@ -49,7 +50,7 @@ func BenchmarkScopes(b *testing.B) {
 		}
 		return scope
 	}
-	named := given{asOf: changed, parts: map[string]*Part{}}
+	named := given{asOf: changed, parts: map[string]*access.Part{}}
 	for _, cluster := range clusters {
 		objects := sets.New[[2]string]()
 		for n := range 200 {
@@ -67,7 +68,7 @@ func BenchmarkScopes(b *testing.B) {
 	} {
 		for _, as := range []struct {
 			name  string
-			scope Scope
+			scope access.Scope
 		}{
 			{"whole", nil}, {"1-namespace", in(1, 0)}, {"20-namespaces", in(20, 0)}, {"20-others-in-each-cluster", in(20, 3)}, {"90-namespaces", in(90, 0)}, {"800-objects", named},
 		} {

@@ -20,12 +20,14 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/tripod-k8s/tripod/services/search/query"
+	"github.com/tripod-k8s/tripod/services/search/store/access"
+	"github.com/tripod-k8s/tripod/services/search/store/streams"
 )
 
 // given is a scope with certain parts, by "CLUSTER RESOURCE". asOf is the last change of rights that it knows, and generation that of each cluster.
 type given struct {
 	asOf       int64
-	parts      map[string]*Part
+	parts      map[string]*access.Part
 	generation int64
 }
 
@@ -43,16 +45,16 @@ func lastRights(t testing.TB, s *Store) int64 {
 	return index.Changed
 }
 
-func (g given) Part(cluster string, resource schema.GroupResource) *Part {
+func (g given) Part(cluster string, resource schema.GroupResource) *access.Part {
 	return g.parts[cluster+" "+resource.String()]
 }
 
-func randomPart(r *rand.Rand, all []known) *Part {
+func randomPart(r *rand.Rand, all []known) *access.Part {
 	namespaces, names, objects := sets.New[string](), sets.New[string](), sets.New[[2]string]()
 	for range r.IntN(3) {
 		switch o := all[r.IntN(len(all))]; r.IntN(6) {
 		case 0:
-			return Whole
+			return access.Whole
 		case 1, 2:
 			namespaces.Insert(pick(r, []string{"default", "kube-system", "team_a", "Team", "teamXa", "TEAM"}))
 		case 3:
@@ -64,9 +66,9 @@ func randomPart(r *rand.Rand, all []known) *Part {
 	return partOf(namespaces, names, objects)
 }
 
-// partOf is NewPart for sets.
-func partOf(namespaces, names sets.Set[string], objects sets.Set[[2]string]) *Part {
-	return NewPart(namespaces.UnsortedList(), names.UnsortedList(), objects.UnsortedList())
+// partOf is access.NewPart for sets.
+func partOf(namespaces, names sets.Set[string], objects sets.Set[[2]string]) *access.Part {
+	return access.NewPart(namespaces.UnsortedList(), names.UnsortedList(), objects.UnsortedList())
 }
 
 // TestAScopeHidesTheRest holds that a search with a scope finds what it would find if the database had nothing else. Owners, counts and pages included.
@@ -79,10 +81,10 @@ func TestAScopeHidesTheRest(t *testing.T) {
 		changed := lastRights(t, s)
 		some := 0
 		for range queries {
-			scope := given{asOf: changed, parts: map[string]*Part{}}
+			scope := given{asOf: changed, parts: map[string]*access.Part{}}
 			shared := randomPart(r, all)
 			for _, cluster := range []string{"east", "north", "west"} {
-				for _, kind := range []Kind{deployments, replicaSets, pods, nodes} {
+				for _, kind := range []streams.Kind{deployments, replicaSets, pods, nodes} {
 					part := shared
 					if r.IntN(2) == 0 {
 						part = randomPart(r, all)
@@ -100,7 +102,7 @@ func TestAScopeHidesTheRest(t *testing.T) {
 			if r.IntN(2) == 0 {
 				q.Labels, q.Fields = nil, nil // more is found
 			}
-			kinds := pick(r, [][]Kind{{pods}, {pods}, {replicaSets}, {nodes}, {deployments, pods, replicaSets}})
+			kinds := pick(r, [][]streams.Kind{{pods}, {pods}, {replicaSets}, {nodes}, {deployments, pods, replicaSets}})
 			want := expected(visible, q, kinds)
 			inOrder(want, q, len(kinds) > 1)
 			rest := want[min(int(q.Offset), len(want)):]
@@ -129,7 +131,7 @@ func TestAScopeHidesTheRest(t *testing.T) {
 }
 
 func TestAnOldScopeIsRefused(t *testing.T) {
-	roles := Kind{GroupVersionResource: rbacv1.SchemeGroupVersion.WithResource("roles"), Name: "Role", Namespaced: true}
+	roles := streams.Kind{GroupVersionResource: rbacv1.SchemeGroupVersion.WithResource("roles"), Name: "Role", Namespaced: true}
 	each(t, func(t *testing.T, s *Store) {
 		stream, podStream := openStream(t, s, "east", roles), openStream(t, s, "east", pods)
 		west := openStream(t, s, "west", roles)
@@ -138,7 +140,7 @@ func TestAnOldScopeIsRefused(t *testing.T) {
 		now := func() given {
 			index, err := s.RightsIndex(t.Context())
 			require.NoError(t, err)
-			return given{asOf: index.Changed, generation: index.Generations["east"], parts: map[string]*Part{"east pods": Whole}}
+			return given{asOf: index.Changed, generation: index.Generations["east"], parts: map[string]*access.Part{"east pods": access.Whole}}
 		}
 		role := func(version, rules string, labels string) Batch {
 			o := object("a", "r", version)
@@ -178,7 +180,7 @@ func TestAnOldScopeIsRefused(t *testing.T) {
 			changed, err := s.RightsChangedSince(t.Context(), before, []string{"east"})
 			require.NoError(t, err)
 			assert.Equal(t, !test.same, changed, test.name)
-			wanted := ErrRightsChanged
+			wanted := access.ErrRightsChanged
 			if test.same {
 				wanted = nil
 			}
@@ -187,7 +189,7 @@ func TestAnOldScopeIsRefused(t *testing.T) {
 				assert.ErrorIs(t, err, wanted, test.name)
 			}
 			_, err = s.For(scope).Get(t.Context(), "east", pods.GroupVersionResource, "a", "web")
-			assert.Equal(t, test.same, !errors.Is(err, ErrRightsChanged), "%s: %v", test.name, err)
+			assert.Equal(t, test.same, !errors.Is(err, access.ErrRightsChanged), "%s: %v", test.name, err)
 		}
 		policies, err := s.RightsPolicies(t.Context())
 		require.NoError(t, err)
@@ -214,19 +216,19 @@ func TestAClusterThatNamesTooMuchKeepsNobodyFromOthers(t *testing.T) {
 		}
 		return all
 	}
-	roles := Kind{GroupVersionResource: rbacv1.SchemeGroupVersion.WithResource("roles"), Name: "Role", Namespaced: true}
+	roles := streams.Kind{GroupVersionResource: rbacv1.SchemeGroupVersion.WithResource("roles"), Name: "Role", Namespaced: true}
 	honest := partOf(names(1000, "ns"), nil, nil)
 	each(t, func(t *testing.T, s *Store) {
 		for _, cluster := range []string{"honest", "liar", "twin"} {
-			for _, kind := range []Kind{pods, roles} {
+			for _, kind := range []streams.Kind{pods, roles} {
 				require.NoError(t, s.Write(t.Context(), openStream(t, s, cluster, kind), Batch{Changes: []Change{{Object: object("ns7", "web", "1")}}}))
 			}
 		}
-		for name, liar := range map[string][2]*Part{
-			"one resource":  {partOf(names(maxValues, "x"), nil, nil), honest},
-			"two resources": {partOf(names(maxValues/2, "x"), nil, nil), partOf(nil, names(maxValues/2, "y"), nil)},
+		for name, liar := range map[string][2]*access.Part{
+			"one resource":  {partOf(names(access.MaxValues, "x"), nil, nil), honest},
+			"two resources": {partOf(names(access.MaxValues/2, "x"), nil, nil), partOf(nil, names(access.MaxValues/2, "y"), nil)},
 		} {
-			scope := given{asOf: lastRights(t, s), parts: map[string]*Part{
+			scope := given{asOf: lastRights(t, s), parts: map[string]*access.Part{
 				"honest pods": honest, "honest roles.rbac.authorization.k8s.io": honest,
 				"liar pods": liar[0], "liar roles.rbac.authorization.k8s.io": liar[1], "twin pods": liar[0], "twin roles.rbac.authorization.k8s.io": liar[1],
 			}}
@@ -243,7 +245,7 @@ func TestAClusterThatNamesTooMuchKeepsNobodyFromOthers(t *testing.T) {
 // TestANamespaceThatNamesTooManyObjectsKeepsNobodyFromOthers has the Roles of one namespace name more objects for a reader than a statement can bind.
 func TestANamespaceThatNamesTooManyObjectsKeepsNobodyFromOthers(t *testing.T) {
 	objects := sets.New([2]string{"ns1", "web"}, [2]string{"ns2", "web"})
-	for i := range maxValues/2 + 500 {
+	for i := range access.MaxValues/2 + 500 {
 		objects.Insert([2]string{"ns2", fmt.Sprint("web-", i)})
 	}
 	each(t, func(t *testing.T, s *Store) {
@@ -252,7 +254,7 @@ func TestANamespaceThatNamesTooManyObjectsKeepsNobodyFromOthers(t *testing.T) {
 				require.NoError(t, s.Write(t.Context(), openStream(t, s, cluster, pods), Batch{Changes: []Change{{Object: object(namespace, "web", "1")}}}))
 			}
 		}
-		scope := given{asOf: lastRights(t, s), parts: map[string]*Part{
+		scope := given{asOf: lastRights(t, s), parts: map[string]*access.Part{
 			"east pods": partOf(sets.New("ns3"), nil, objects), "west pods": partOf(sets.New("ns2"), nil, sets.New([2]string{"ns1", "web"})),
 		}}
 		for _, clusters := range [][]string{nil, {"east"}} {
@@ -266,29 +268,29 @@ func TestANamespaceThatNamesTooManyObjectsKeepsNobodyFromOthers(t *testing.T) {
 		scope.parts["east pods"] = partOf(nil, nil, objects.Clone().Delete([2]string{"ns1", "web"}))
 		_, err := s.For(scope).List(t.Context(), []schema.GroupVersionResource{pods.GroupVersionResource}, &query.Query{Clusters: query.Choice{In: []string{"east"}}},
 			func(Found) error { return nil })
-		assert.ErrorIs(t, err, ErrScopeTooLarge, "nothing else is there")
+		assert.ErrorIs(t, err, access.ErrScopeTooLarge, "nothing else is there")
 	})
 }
 
 // TestAScopeThatIsTooLargeIsRefused holds for what a statement can bind, and that what a search names makes a scope smaller.
 func TestAScopeThatIsTooLargeIsRefused(t *testing.T) {
 	namespaces := sets.New[string]()
-	for i := range maxValues + 1 {
+	for i := range access.MaxValues + 1 {
 		namespaces.Insert(fmt.Sprint("ns", i))
 	}
 	each(t, func(t *testing.T, s *Store) {
 		require.NoError(t, s.Write(t.Context(), openStream(t, s, "east", pods), Batch{Changes: []Change{{Object: object("ns7", "web", "1")}}}))
-		scope := given{asOf: lastRights(t, s), parts: map[string]*Part{"east pods": partOf(namespaces, nil, nil)}}
+		scope := given{asOf: lastRights(t, s), parts: map[string]*access.Part{"east pods": partOf(namespaces, nil, nil)}}
 		ask := func(q query.Query) (n int, err error) {
 			_, err = s.For(scope).List(context.Background(), []schema.GroupVersionResource{pods.GroupVersionResource}, &q, func(Found) error { n++; return nil })
 			return n, err
 		}
 		_, err := ask(query.Query{})
-		require.ErrorIs(t, err, ErrScopeTooLarge)
+		require.ErrorIs(t, err, access.ErrScopeTooLarge)
 		n, err := ask(query.Query{Namespaces: query.Choice{In: []string{"ns7"}}})
 		require.NoError(t, err)
 		assert.Equal(t, 1, n)
-		scope.parts["east pods"] = partOf(sets.New(sets.List(namespaces)[:maxValues-10]...), nil, nil)
+		scope.parts["east pods"] = partOf(sets.New(sets.List(namespaces)[:access.MaxValues-10]...), nil, nil)
 		n, err = ask(query.Query{})
 		require.NoError(t, err)
 		assert.Equal(t, 1, n, "as many as a statement can")

@@ -13,7 +13,9 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/tripod-k8s/tripod/services/search/query"
+	"github.com/tripod-k8s/tripod/services/search/store/access"
 	"github.com/tripod-k8s/tripod/services/search/store/database"
+	"github.com/tripod-k8s/tripod/services/search/store/history"
 )
 
 // search makes the statements of a query. In all of them, o is the object, c its cluster and k its kind.
@@ -32,11 +34,11 @@ type search struct {
 	byLabels bool
 	// known is how many objects all pages have, if the choice of an index has counted them.
 	known  *int64
-	scope  Scope
-	bounds Bounds
+	scope  access.Scope
+	bounds database.Bounds
 	// past is nil for the first page of the latest state. incarnations are nil if it shows everything to everybody.
 	past         *past
-	incarnations *incarnations
+	incarnations *history.Incarnations
 }
 
 // SQL returns a statement of the database of the search.
@@ -92,7 +94,7 @@ func (b *search) rights() uint64 {
 	}
 	sum := fnv.New64a()
 	for _, v := range b.visible {
-		fmt.Fprintln(sum, v.key(), v.clusters, v.kinds)
+		fmt.Fprintln(sum, v.Key(), v.clusters, v.kinds)
 	}
 	return sum.Sum64() | 1
 }

@@ -16,6 +16,7 @@ import (
 
 	"github.com/tripod-k8s/tripod/services/search/query"
 	"github.com/tripod-k8s/tripod/services/search/store/database"
+	"github.com/tripod-k8s/tripod/services/search/store/streams"
 )
 
 func TestAPartOfANameIsNoPattern(t *testing.T) {
@@ -78,7 +79,7 @@ func TestPostgreSQLHasIndexesForFieldsAndPartsOfNames(t *testing.T) {
 	s := opened(t, databases.New(t, "postgres"))
 	crowd(t, s)
 	require.NoError(t, s.db.Reading(t.Context(), func(tx *database.Tx) error {
-		kinds, err := kindIDs(t.Context(), tx, []schema.GroupVersionResource{pods.GroupVersionResource})
+		kinds, err := streams.KindIDs(t.Context(), tx, []schema.GroupVersionResource{pods.GroupVersionResource})
 		require.NoError(t, err)
 		for _, setting := range []string{"enable_seqscan = off", "cpu_operator_cost = 1"} { // the table is small, and so are its objects
 			_, err = tx.Exec(t.Context(), tx.SQL("SET LOCAL "+setting))

@@ -14,14 +14,8 @@ import (
 
 	"github.com/tripod-k8s/tripod/services/search/query"
 	"github.com/tripod-k8s/tripod/services/search/store/database"
+	"github.com/tripod-k8s/tripod/services/search/store/streams"
 )
-
-// A stream is heard at a time if the database has all that the member had then, as far as the member has told. That is when the last event
-// or bookmark of a batch came, when a complete list was asked for, or what Hear says of a quiet stream. A stream without a complete list
-// was never heard. Times are those of the replica that copies.
-
-// StaleAfter is how long ago a stream may be heard until the answers of a search warn of it.
-const StaleAfter = 3 * time.Minute
 
 // StaleError says that clusters are older than a query accepts.
 type StaleError struct {
@@ -34,17 +28,6 @@ func (e *StaleError) Error() string {
 	return fmt.Sprintf("%d clusters were not heard for %s", len(e.Heard), e.Max)
 }
 
-// heardAt is zero for a stream without a complete list. Its value is true.
-const heardAt = "CASE WHEN s.listed = ? THEN s.heard_at ELSE 0 END"
-
-// asTime reads a time of the database. It is zero for never.
-func asTime(milliseconds int64) time.Time {
-	if milliseconds == 0 {
-		return time.Time{}
-	}
-	return time.UnixMilli(milliseconds)
-}
-
 // Ages returns when each cluster of a query was heard, of the resources that patterns describe: of several, the one that was heard the
 // longest time ago counts. It returns a *StaleError if a cluster is older than the query accepts. Clusters in which a scope shows nothing
 // of the resources do not count.
@@ -52,7 +35,7 @@ func (s *Store) Ages(ctx context.Context, patterns []schema.GroupVersionResource
 	err = s.db.Reading(ctx, func(t *database.Tx) error {
 		b, err := newSearch(ctx, t, s, patterns, q, nil)
 		switch {
-		case errors.Is(err, ErrUnknownKind), err == nil && b.seesNothing():
+		case errors.Is(err, streams.ErrUnknownKind), err == nil && b.seesNothing():
 			return nil
 		case err != nil:
 			return err
@@ -67,13 +50,13 @@ func (s *Store) Ages(ctx context.Context, patterns []schema.GroupVersionResource
 // that it does not accept or that deserve a warning.
 func ages(ctx context.Context, t *database.Tx, b *search) (map[string]time.Time, error) {
 	now := time.Now()
-	find := t.SQL("SELECT c.name, MIN("+heardAt+") FROM streams s JOIN clusters c ON c.id = s.cluster_id WHERE s.kind_id", true)
+	find := t.SQL("SELECT c.name, MIN("+streams.HeardAt+") FROM streams s JOIN clusters c ON c.id = s.cluster_id WHERE s.kind_id", true)
 	database.OneOf(find, b.kinds)
 	if b.clusters != nil {
 		database.OneOf(find.Add(" AND s.cluster_id"), b.clusters)
 	}
 	if !b.q.WithStaleness {
-		limit := StaleAfter
+		limit := streams.StaleAfter
 		if b.q.MaxStaleness > 0 {
 			limit = min(limit, b.q.MaxStaleness)
 		}
@@ -84,7 +67,7 @@ func ages(ctx context.Context, t *database.Tx, b *search) (map[string]time.Time,
 		var name string
 		var milliseconds int64
 		err := scan(&name, &milliseconds)
-		heard[name] = asTime(milliseconds)
+		heard[name] = database.AsTime(milliseconds)
 		return err
 	})
 	if err != nil || b.q.MaxStaleness == 0 {
@@ -155,78 +138,4 @@ func refuse(heard map[string]time.Time, now time.Time, limit time.Duration) erro
 		return nil
 	}
 	return &StaleError{Max: limit, Heard: old}
-}
-
-// Hear notes that streams were heard at a time. It leaves out those that another replica has opened since, and those that were heard later.
-func (s *Store) Hear(ctx context.Context, streams []*Stream, at time.Time) error {
-	keys := make([][2]int64, 0, len(streams))
-	for _, stream := range streams {
-		keys = append(keys, [2]int64{stream.id, stream.epoch})
-	}
-	slices.SortFunc(keys, func(a, b [2]int64) int { return slices.Compare(a[:], b[:]) }) // replicas lock rows in one order
-	for part := range slices.Chunk(keys, database.RowsAtOnce) {
-		err := s.db.Within(ctx, func(t *database.Tx) error {
-			_, err := t.Exec(ctx, database.Pairs(t.SQL("UPDATE streams SET heard_at = ? WHERE heard_at < ? AND (id, epoch) IN ", at.UnixMilli(),
-				at.UnixMilli()), part))
-			return err
-		})
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// Alive returns when the writer of a stream last gave a sign of life.
-func (s *Store) Alive(ctx context.Context, stream *Stream) (at time.Time, err error) {
-	err = s.db.Reading(ctx, func(t *database.Tx) error {
-		latest := "SELECT CASE WHEN heard_at > opened_at THEN heard_at ELSE opened_at END FROM streams WHERE id = ?"
-		milliseconds, err := database.Value[int64](ctx, t, t.SQL(latest, stream.id))
-		at = time.UnixMilli(milliseconds)
-		return err
-	})
-	return at, err
-}
-
-// State is how far the copy of a cluster is.
-type State struct {
-	// Resources are copied, and of Incomplete ones the first list is not complete.
-	Resources, Incomplete int
-	// Heard is when the resource was heard that is silent for the longest. It is zero while a first list is not complete.
-	Heard time.Time
-	// Stale are the resources that were not heard for StaleAfter, in their order.
-	Stale []schema.GroupResource
-}
-
-// States returns the states of all clusters of which something is copied, by name.
-func (s *Store) States(ctx context.Context) (map[string]State, error) {
-	states := map[string]State{}
-	before := time.Now().Add(-StaleAfter)
-	err := s.db.Reading(ctx, func(t *database.Tx) error {
-		find := t.SQL("SELECT c.name, k.api_group, k.resource, "+heardAt+
-			" FROM streams s JOIN clusters c ON c.id = s.cluster_id JOIN kinds k ON k.id = s.kind_id ORDER BY c.name, k.api_group, k.resource", true)
-		return t.Each(ctx, find, func(scan func(...any) error) error {
-			var name string
-			var resource schema.GroupResource
-			var milliseconds int64
-			if err := scan(&name, &resource.Group, &resource.Resource, &milliseconds); err != nil {
-				return err
-			}
-			state, known := states[name]
-			at := asTime(milliseconds)
-			if !known || at.Before(state.Heard) {
-				state.Heard = at
-			}
-			state.Resources++
-			if at.IsZero() {
-				state.Incomplete++
-			}
-			if at.Before(before) {
-				state.Stale = append(state.Stale, resource)
-			}
-			states[name] = state
-			return nil
-		})
-	})
-	return states, err
 }

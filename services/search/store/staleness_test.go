@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/tripod-k8s/tripod/services/search/query"
+	"github.com/tripod-k8s/tripod/services/search/store/streams"
 )
 
 // heardOf returns when the pods of a cluster were heard.
@@ -57,7 +58,7 @@ func TestAListCountsFromWhenItWasAskedFor(t *testing.T) {
 func TestQuietStreamsAreHeard(t *testing.T) {
 	each(t, func(t *testing.T, s *Store) {
 		ctx := t.Context()
-		var streams []*Stream
+		var streams []*streams.Stream
 		for _, cluster := range []string{"east", "moved", "west"} {
 			stream := openStream(t, s, cluster, pods)
 			require.NoError(t, s.Sweep(ctx, stream, 1, "1"))
@@ -81,21 +82,21 @@ func TestAQueryRefusesOldCopies(t *testing.T) {
 		ctx := t.Context()
 		heard := map[string]time.Time{"new": {}, "old": ago(time.Minute), "older": ago(time.Hour), "well": ago(time.Second)}
 		for cluster, at := range heard {
-			for _, kind := range []Kind{pods, nodes} {
+			for _, kind := range []streams.Kind{pods, nodes} {
 				stream := openStream(t, s, cluster, kind)
 				if kind.Resource == "pods" {
 					require.NoError(t, s.Write(ctx, stream, Batch{Heard: at}))
 				}
 				if kind.Resource != "pods" || cluster != "new" {
-					_, err := s.db.Writer().Exec(fmt.Sprintf("UPDATE streams SET listed = (1 = 1) WHERE id = %d", stream.id))
+					_, err := s.db.Writer().Exec(fmt.Sprintf("UPDATE streams SET listed = (1 = 1) WHERE id = %d", stream.ID))
 					require.NoError(t, err)
 				}
 				if kind.Resource == "nodes" {
-					require.NoError(t, s.Hear(ctx, []*Stream{stream}, ago(0)))
+					require.NoError(t, s.Hear(ctx, []*streams.Stream{stream}, ago(0)))
 				}
 			}
 		}
-		refused := func(kind Kind, q query.Query) []string {
+		refused := func(kind streams.Kind, q query.Query) []string {
 			t.Helper()
 			_, err := s.List(ctx, []schema.GroupVersionResource{kind.GroupVersionResource}, &q, func(Found) error { return nil })
 			if err == nil {

@@ -4,22 +4,24 @@
 package store
 
 import (
-	"github.com/tripod-k8s/tripod/services/search/store/database"
-	tables "github.com/tripod-k8s/tripod/services/search/store/schema"
-
 	"context"
 
-	"k8s.io/apimachinery/pkg/runtime/schema"
+	"github.com/tripod-k8s/tripod/services/search/store/access"
+	"github.com/tripod-k8s/tripod/services/search/store/database"
+	"github.com/tripod-k8s/tripod/services/search/store/history"
+	tables "github.com/tripod-k8s/tripod/services/search/store/schema"
+	"github.com/tripod-k8s/tripod/services/search/store/streams"
 )
 
 // Store is a database with the objects of clusters.
 type Store struct {
+	*streams.Registry
+	*access.Rights
+	*history.Log
 	db *database.DB
 	// scope is nil if everything is shown.
-	scope  Scope
-	bounds Bounds
-	// hub is the cluster that says what a kind is for all clusters, or empty.
-	hub string
+	scope  access.Scope
+	bounds database.Bounds
 }
 
 // Open returns the store in the database at a URL, see database.Open. It connects when the store is first used. Call Migrate before
@@ -29,7 +31,7 @@ func Open(location string) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Store{db: db}, nil
+	return &Store{Registry: streams.In(db, ""), Rights: access.In(db), Log: history.In(db, database.Bounds{}), db: db}, nil
 }
 
 // Migrate brings the database to the schema of this binary, see schema.Migrate.
@@ -39,6 +41,7 @@ func (s *Store) Migrate(ctx context.Context) error { return tables.Migrate(ctx, 
 func (s *Store) InTurns(turn database.Turn) *Store {
 	limited := *s
 	limited.db = s.db.InTurns(turn)
+	limited.Registry, limited.Rights, limited.Log = s.Registry.On(limited.db), access.In(limited.db), s.Log.On(limited.db)
 	return &limited
 }
 
@@ -46,7 +49,7 @@ func (s *Store) InTurns(turn database.Turn) *Store {
 // empty.
 func (s *Store) WithHub(cluster string) *Store {
 	of := *s
-	of.hub = cluster
+	of.Registry = streams.In(s.db, cluster)
 	return &of
 }
 
@@ -61,26 +64,3 @@ func (s *Store) Ping(ctx context.Context) error { return s.db.Ping(ctx) }
 
 // Analyze lets the database look at what the tables have, see database.DB.Analyze.
 func (s *Store) Analyze(ctx context.Context) error { return s.db.Analyze(ctx) }
-
-// Kind is a resource in one version, as a member serves it.
-type Kind struct {
-	schema.GroupVersionResource
-	// Name is the kind, such as Deployment.
-	Name       string
-	Namespaced bool
-	Details
-}
-
-// Details are what clients and tables show about a kind. Clusters may disagree about them.
-type Details struct {
-	Singular   string   `json:"singular,omitempty"`
-	ShortNames []string `json:"shortNames,omitempty"`
-	Categories []string `json:"categories,omitempty"`
-	// Columns are the printer columns of a CustomResourceDefinition, in JSON.
-	Columns []byte `json:"columns,omitempty"`
-}
-
-// GroupVersionKind returns the kind with its group and version.
-func (k Kind) GroupVersionKind() schema.GroupVersionKind {
-	return schema.GroupVersionKind{Group: k.Group, Version: k.Version, Kind: k.Name}
-}

@@ -14,8 +14,11 @@ import (
 	"unicode/utf8"
 
 	"github.com/tripod-k8s/tripod/services/search/query"
+	"github.com/tripod-k8s/tripod/services/search/store/access"
 	"github.com/tripod-k8s/tripod/services/search/store/database"
+	"github.com/tripod-k8s/tripod/services/search/store/history"
 	"github.com/tripod-k8s/tripod/services/search/store/objectjson"
+	"github.com/tripod-k8s/tripod/services/search/store/streams"
 )
 
 // Object is an object as a member has it.
@@ -30,7 +33,7 @@ type Object struct {
 	Owners []string
 	// JSON is the whole object.
 	JSON []byte
-	// Involved is what an event is about that belongs to the stream InvolvedEvents.
+	// Involved is what an event is about that belongs to the stream streams.InvolvedEvents.
 	Involved *Involved
 }
 
@@ -70,33 +73,34 @@ type Batch struct {
 
 // heard returns up to when the database has everything once a batch is in it. That is unknown while a list goes on, and if changes were
 // left out.
-func (s *Stream) heard(b Batch) time.Time {
-	if b.Heard.IsZero() {
-		b.Heard = time.Now()
+func (b *Batch) heard(stream *streams.Stream) time.Time {
+	at := b.Heard
+	if at.IsZero() {
+		at = time.Now()
 	}
 	if b.Listing == 0 && !b.Incomplete {
-		return b.Heard
+		return at
 	}
-	if b.Listing != 0 && s.listing != b.Listing {
-		s.listing, s.listingSince = b.Listing, b.Heard
+	if b.Listing != 0 {
+		stream.BeginList(b.Listing, at)
 	}
 	return time.Time{}
 }
 
-// Write commits a batch. It returns ErrFenced if another replica has opened the stream since. IsRefused tells whether the database has
-// refused an object of the batch.
-func (s *Store) Write(ctx context.Context, stream *Stream, b Batch) error {
-	changes, heard := lastChanges(b.Changes), stream.heard(b)
+// Write commits a batch. It returns streams.ErrFenced if another replica has opened the stream since. IsRefused tells whether the database
+// has refused an object of the batch.
+func (s *Store) Write(ctx context.Context, stream *streams.Stream, b Batch) error {
+	changes, heard := lastChanges(b.Changes), b.heard(stream)
 	return s.db.Within(ctx, func(t *database.Tx) error {
 		w := &writer{Tx: t, stream: stream, listing: b.Listing}
-		if stream.events {
-			if err := hold(ctx, t, stream, heard); err != nil {
+		if stream.Events {
+			if err := streams.Hold(ctx, t, stream, heard); err != nil {
 				return err
 			}
 			if err := putEvents(ctx, t, stream, changes); err != nil {
 				return err
 			}
-			return advance(ctx, t, stream, b.ResourceVersion, 0)
+			return streams.Advance(ctx, t, stream, b.ResourceVersion, 0)
 		}
 		// First the counter, and then the stream: all writers lock in this order.
 		var err error
@@ -105,7 +109,7 @@ func (s *Store) Write(ctx context.Context, stream *Stream, b Batch) error {
 				return err
 			}
 		}
-		if err := hold(ctx, t, stream, heard); err != nil {
+		if err := streams.Hold(ctx, t, stream, heard); err != nil {
 			return err
 		}
 		if err := w.write(ctx, changes, b.Room); err != nil {
@@ -113,11 +117,11 @@ func (s *Store) Write(ctx context.Context, stream *Stream, b Batch) error {
 		}
 		stream.LeftOut = w.leftOut
 		if b.Relist {
-			if err := t.All(ctx, t.SQL("UPDATE streams SET resource_version = '' WHERE id = ?", stream.id)); err != nil {
+			if err := t.All(ctx, t.SQL("UPDATE streams SET resource_version = '' WHERE id = ?", stream.ID)); err != nil {
 				return err
 			}
 		}
-		return advance(ctx, t, stream, b.ResourceVersion, w.added)
+		return streams.Advance(ctx, t, stream, b.ResourceVersion, w.added)
 	})
 }
 
@@ -140,32 +144,32 @@ func lastChanges(changes []Change) []Change {
 }
 
 // Sweep ends a list: it removes the objects that the list did not have, and notes where the list was.
-func (s *Store) Sweep(ctx context.Context, stream *Stream, listing int64, resourceVersion string) error {
-	heard := stream.listingSince
-	if stream.listing != listing { // an empty list
+func (s *Store) Sweep(ctx context.Context, stream *streams.Stream, listing int64, resourceVersion string) error {
+	heard, begun := stream.ListAskedAt(listing)
+	if !begun { // an empty list
 		heard = time.Now()
 	}
 	return s.endList(ctx, stream, listing, func(t *database.Tx) error {
 		if !heard.IsZero() {
-			if err := hold(ctx, t, stream, heard); err != nil {
+			if err := streams.Hold(ctx, t, stream, heard); err != nil {
 				return err
 			}
 		}
-		if _, err := t.Exec(ctx, t.SQL("UPDATE streams SET listed = ? WHERE id = ?", true, stream.id)); err != nil {
+		if _, err := t.Exec(ctx, t.SQL("UPDATE streams SET listed = ? WHERE id = ?", true, stream.ID)); err != nil {
 			return err
 		}
-		return advance(ctx, t, stream, resourceVersion, 0)
+		return streams.Advance(ctx, t, stream, resourceVersion, 0)
 	})
 }
 
 // RemoveUnlisted removes the objects that a list did not have. The list does not count as complete, because some of its objects were left
 // out.
-func (s *Store) RemoveUnlisted(ctx context.Context, stream *Stream, listing int64) error {
+func (s *Store) RemoveUnlisted(ctx context.Context, stream *streams.Stream, listing int64) error {
 	return s.endList(ctx, stream, listing, func(*database.Tx) error { return nil })
 }
 
 // endList removes the objects that a list did not have, some at a time, and then does more. If it fails, it may be called again.
-func (s *Store) endList(ctx context.Context, stream *Stream, listing int64, last func(t *database.Tx) error) error {
+func (s *Store) endList(ctx context.Context, stream *streams.Stream, listing int64, last func(t *database.Tx) error) error {
 	then := func(t *database.Tx, done bool) error {
 		if !done {
 			return nil
@@ -176,11 +180,11 @@ func (s *Store) endList(ctx context.Context, stream *Stream, listing int64, last
 		return last(t)
 	}
 	const gone = " AND listing <> ?"
-	if stream.namespaces {
+	if stream.Namespaces {
 		if err := s.remove(ctx, stream, func(*database.Tx, bool) error { return nil }, gone, listing); err != nil {
 			return err
 		}
-		if err := s.forgetNamespaces(ctx, stream); err != nil {
+		if err := history.ForgetNamespaces(ctx, s.db, stream); err != nil {
 			return err
 		}
 	}
@@ -188,19 +192,19 @@ func (s *Store) endList(ctx context.Context, stream *Stream, listing int64, last
 }
 
 // swept notes what the end of a list changes besides objects.
-func swept(ctx context.Context, t *database.Tx, stream *Stream, listing int64) error {
+func swept(ctx context.Context, t *database.Tx, stream *streams.Stream, listing int64) error {
 	switch {
-	case stream.namespaces:
-		return openRights(ctx, t, stream)
-	case !stream.rights:
+	case stream.Namespaces:
+		return access.OpenRights(ctx, t, stream)
+	case !stream.RBAC:
 		return nil
 	}
-	err := forgetUnreadable(ctx, t, stream, listing)
+	err := access.ForgetUnreadable(ctx, t, stream, listing)
 	if err == nil {
-		err = openRights(ctx, t, stream)
+		err = access.OpenRights(ctx, t, stream)
 	}
 	if err == nil && !stream.Listed { // the rights of a cluster count from its first list on
-		err = changeRightsOf(ctx, t, stream)
+		err = access.ChangeRightsOf(ctx, t, stream)
 	}
 	return err
 }
@@ -208,14 +212,14 @@ func swept(ctx context.Context, t *database.Tx, stream *Stream, listing int64) e
 // writer writes one batch.
 type writer struct {
 	*database.Tx
-	stream  *Stream
+	stream  *streams.Stream
 	listing int64
 	// next is the next revision.
 	next int64
 	// added is how many objects the stream has more afterwards, and leftOut how many changes were left out.
 	added, leftOut int
 	// namespaces are rows of the table of that name.
-	namespaces [][]any
+	namespaces []history.Namespace
 }
 
 // stored is an object that the database has.
@@ -229,18 +233,18 @@ func (w *writer) write(ctx context.Context, changes []Change, room Room) error {
 	if err != nil {
 		return err
 	}
-	if w.stream.rights {
-		if err := w.writeRights(ctx, changes, known); err != nil {
+	if w.stream.RBAC {
+		if err := access.NoteChanges(ctx, w.Tx, w.stream, w.listing, changesOfRights(changes, known)); err != nil {
 			return err
 		}
 	}
 	var deleted, unchanged, replaced []int64
 	var rows []row
-	var records []record
+	var records []history.Record
 	for i := range changes {
 		c := &changes[i]
 		old, exists := known[c.key()]
-		entry := record{revision: w.next, id: old.id, previous: old.revision, namespace: c.Namespace, name: c.Name}
+		entry := history.Record{Revision: w.next, ID: old.id, Previous: old.revision, Namespace: c.Namespace, Name: c.Name}
 		same := exists && !c.Deleted && old.uid == c.UID && old.resourceVersion == c.ResourceVersion
 		leave := !c.Deleted && !same && (room == RoomForNothing || room == RoomForKnown && !exists)
 		if leave {
@@ -251,32 +255,57 @@ func (w *writer) write(ctx context.Context, changes []Change, room Room) error {
 		case (c.Deleted || leave) && exists:
 			deleted = append(deleted, old.id)
 			w.added--
-			entry.deleted = true
+			entry.Deleted = true
 			records = append(records, entry)
 		case c.Deleted || leave:
 		case same:
 			unchanged = append(unchanged, old.id)
 		default:
 			if !exists {
-				entry.id = w.next
+				entry.ID = w.next
 				w.added++
 			} else {
 				replaced = append(replaced, old.id)
 			}
-			rows = append(rows, row{object: &c.Object, id: entry.id, revision: w.next})
+			rows = append(rows, row{object: &c.Object, id: entry.ID, revision: w.next})
 			records = append(records, entry)
 		}
 		w.next++
 	}
 	return database.InTurn(
-		func() error { return keep(ctx, w.Tx, append(replaced, deleted...)) },
+		func() error { return history.KeepStates(ctx, w.Tx, append(replaced, deleted...)) },
 		func() error { return deleteObjects(ctx, w.Tx, deleted) },
 		func() error { return deleteReferences(ctx, w.Tx, replaced) },
 		func() error { return w.mark(ctx, unchanged) },
 		func() error { return w.put(ctx, rows) },
-		func() error { return recordChanges(ctx, w.Tx, w.stream, records) },
-		func() error { return w.writeNamespaces(ctx) },
+		func() error { return history.AddChanges(ctx, w.Tx, w.stream, records) },
+		func() error { return history.WriteNamespaces(ctx, w.Tx, w.stream, w.namespaces) },
 	)
+}
+
+// noteNamespace notes that a Namespace has a UID, or that it is gone or not known any more.
+func (w *writer) noteNamespace(c *Change, leftOut bool) {
+	if !w.stream.Namespaces {
+		return
+	}
+	uid := c.UID
+	if c.Deleted || leftOut {
+		uid = ""
+	}
+	w.namespaces = append(w.namespaces, history.Namespace{Name: c.Name, UID: uid, Since: w.next})
+}
+
+// changesOfRights returns what changes of RBAC objects do to those that the database has.
+func changesOfRights(changes []Change, known map[[2]string]stored) []access.Change {
+	all := make([]access.Change, len(changes))
+	for i := range changes {
+		c := &changes[i]
+		all[i] = access.Change{Namespace: c.Namespace, Name: c.Name, JSON: c.JSON, Deleted: c.Deleted}
+		if old, exists := known[c.key()]; exists {
+			all[i].Former, all[i].Same = old.id, old.uid == c.UID && old.resourceVersion == c.ResourceVersion
+		}
+	}
+	return all
 }
 
 // known returns what the database has of the objects of changes.
@@ -287,7 +316,7 @@ func (w *writer) known(ctx context.Context, changes []Change) (map[[2]string]sto
 		for i := range part {
 			keys = append(keys, part[i].key())
 		}
-		err := w.Each(ctx, w.FindObjects("o.namespace, o.name, o.id, o.revision, o.uid, o.resource_version", w.stream.kindID, w.stream.clusterID,
+		err := w.Each(ctx, w.FindObjects("o.namespace, o.name, o.id, o.revision, o.uid, o.resource_version", w.stream.KindID, w.stream.ClusterID,
 			keys), func(scan func(...any) error) error {
 			var key [2]string
 			var has stored
@@ -356,7 +385,7 @@ func (w *writer) put(ctx context.Context, rows []row) error {
 		if differs {
 			originals = append(originals, []any{r.revision, text})
 		}
-		values := []any{r.id, w.stream.kindID, w.stream.clusterID, o.Namespace, o.Name, o.UID, o.ResourceVersion, o.CreatedAt, r.revision,
+		values := []any{r.id, w.stream.KindID, w.stream.ClusterID, o.Namespace, o.Name, o.UID, o.ResourceVersion, o.CreatedAt, r.revision,
 			w.listing, database.Document(form)}
 		if w.LabelsAreColumn() {
 			asJSON, err := json.Marshal(speakableLabels(o.Labels))
@@ -366,12 +395,12 @@ func (w *writer) put(ctx context.Context, rows []row) error {
 			values = append(values, database.Document(asJSON))
 		} else {
 			for _, label := range slices.Sorted(maps.Keys(o.Labels)) {
-				labels = append(labels, []any{label, o.Labels[label], w.stream.kindID, r.id})
+				labels = append(labels, []any{label, o.Labels[label], w.stream.KindID, r.id})
 			}
 		}
 		objects = append(objects, values)
 		for _, uid := range slices.Compact(slices.Sorted(slices.Values(o.Owners))) {
-			owners = append(owners, []any{uid, w.stream.clusterID, r.id})
+			owners = append(owners, []any{uid, w.stream.ClusterID, r.id})
 		}
 	}
 	columns := []string{"id", "kind_id", "cluster_id", "namespace", "name", "uid", "resource_version", "created_at", "revision", "listing",

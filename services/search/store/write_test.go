@@ -19,6 +19,7 @@ import (
 
 	"github.com/tripod-k8s/tripod/services/search/query"
 	tables "github.com/tripod-k8s/tripod/services/search/store/schema"
+	"github.com/tripod-k8s/tripod/services/search/store/streams"
 )
 
 func nameIn(t testing.TB, object []byte) string {
@@ -70,9 +71,9 @@ func TestAWriterIsRefusedAfterAnotherHasOpenedTheStream(t *testing.T) {
 		require.NoError(t, err)
 		assert.False(t, heard.Before(before), "who opens a stream is heard")
 		batch := Batch{Changes: []Change{{Object: object("a", "x", "1")}}, ResourceVersion: "1"}
-		assert.ErrorIs(t, s.Write(ctx, old, batch), ErrFenced)
-		assert.ErrorIs(t, s.Sweep(ctx, old, 1, "1"), ErrFenced)
-		assert.ErrorIs(t, s.CloseStream(ctx, old), ErrFenced)
+		assert.ErrorIs(t, s.Write(ctx, old, batch), streams.ErrFenced)
+		assert.ErrorIs(t, s.Sweep(ctx, old, 1, "1"), streams.ErrFenced)
+		assert.ErrorIs(t, s.CloseStream(ctx, old), streams.ErrFenced)
 		found, page := names(t, s, query.Query{}, pods)
 		assert.Empty(t, found)
 		assert.Zero(t, page.Revision, "a batch that is refused takes no revision")
@@ -86,7 +87,7 @@ func TestAListRemovesWhatItDoesNotHave(t *testing.T) {
 		stream, other := openStream(t, s, "one", pods), openStream(t, s, "two", pods)
 		o := object("a", "y", "1")
 		o.Labels, o.Owners = map[string]string{"app": "web"}, []string{"u", "v", "u"}
-		for _, each := range []*Stream{stream, other} {
+		for _, each := range []*streams.Stream{stream, other} {
 			require.NoError(t, s.Write(ctx, each, Batch{Changes: []Change{{Object: object("a", "x", "1")}, {Object: o}}}))
 		}
 		assert.False(t, openStream(t, s, "one", pods).Listed)
@@ -137,26 +138,26 @@ func TestWhatIsNotSearchedAnyMoreIsRemoved(t *testing.T) {
 	each(t, func(t *testing.T, s *Store) {
 		ctx := t.Context()
 		for _, cluster := range []string{"one", "two"} {
-			for _, kind := range []Kind{pods, nodes} {
+			for _, kind := range []streams.Kind{pods, nodes} {
 				require.NoError(t, s.Write(ctx, openStream(t, s, cluster, kind), Batch{Changes: []Change{{Object: object("", "x", "1")}}}))
 			}
 		}
-		require.NoError(t, s.RemoveOtherStreams(ctx, "one", []Kind{nodes}, []string{"apps"}))
+		require.NoError(t, s.RemoveOtherStreams(ctx, "one", []streams.Kind{nodes}, []string{"apps"}))
 		found, _ := names(t, s, query.Query{}, pods, nodes)
 		assert.Equal(t, []string{"two//x", "one//x", "two//x"}, found)
 		writer := openStream(t, s, "two", pods)
 		require.NoError(t, s.RemoveCluster(ctx, "two"))
-		assert.ErrorIs(t, s.Write(ctx, writer, Batch{}), ErrFenced)
+		assert.ErrorIs(t, s.Write(ctx, writer, Batch{}), streams.ErrFenced)
 		found, _ = names(t, s, query.Query{}, nodes)
 		assert.Equal(t, []string{"one//x"}, found)
 		_, err := s.List(ctx, []schema.GroupVersionResource{pods.GroupVersionResource}, &query.Query{}, nil)
-		require.ErrorIs(t, err, ErrUnknownKind)
+		require.ErrorIs(t, err, streams.ErrUnknownKind)
 		has, err := s.HasCluster(ctx, "two")
 		require.NoError(t, err)
 		assert.False(t, has)
 		kinds, err := s.Kinds(ctx)
 		require.NoError(t, err)
-		assert.Equal(t, []Kind{nodes}, kinds)
+		assert.Equal(t, []streams.Kind{nodes}, kinds)
 	})
 }
 

@@ -34,6 +34,7 @@ import (
 
 	"github.com/tripod-k8s/tripod/services/search/store"
 	"github.com/tripod-k8s/tripod/services/search/store/storetest"
+	"github.com/tripod-k8s/tripod/services/search/store/streams"
 	"github.com/tripod-k8s/tripod/test/framework"
 )
 
@@ -86,7 +87,7 @@ const auditPolicy = `{"apiVersion": "audit.k8s.io/v1", "kind": "Policy", "omitSt
 
 // copied are the resources of the clusters that PediaClusters name, those of RBAC included, which memberRBAC needs.
 var copied = []schema.GroupVersionResource{
-	{Version: "v1", Resource: "configmaps"}, {Version: "v1", Resource: "namespaces"}, {Version: "v1", Resource: "podtemplates"}, store.InvolvedEvents.GroupVersionResource,
+	{Version: "v1", Resource: "configmaps"}, {Version: "v1", Resource: "namespaces"}, {Version: "v1", Resource: "podtemplates"}, streams.InvolvedEvents.GroupVersionResource,
 	{Group: "apps", Version: "v1", Resource: "deployments"}, {Group: "apps", Version: "v1", Resource: "replicasets"}, {Group: "example.com", Version: "v1", Resource: "boats"},
 	{Group: "rbac.authorization.k8s.io", Version: "v1", Resource: "roles"}, {Group: "rbac.authorization.k8s.io", Version: "v1", Resource: "rolebindings"},
 	{Group: "rbac.authorization.k8s.io", Version: "v1", Resource: "clusterroles"}, {Group: "rbac.authorization.k8s.io", Version: "v1", Resource: "clusterrolebindings"},

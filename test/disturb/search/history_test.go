@@ -18,6 +18,7 @@ import (
 
 	"github.com/tripod-k8s/tripod/services/search/query"
 	"github.com/tripod-k8s/tripod/services/search/store"
+	"github.com/tripod-k8s/tripod/services/search/store/history"
 )
 
 // replayHistory holds that the history leads from each state that it goes back to, to the state now.
@@ -29,7 +30,7 @@ func (s *scene) replayHistory(t *testing.T) {
 	replayed := 0
 	for _, then := range s.past {
 		switch err := s.replay(t.Context(), then, now); {
-		case errors.Is(err, store.ErrPruned):
+		case errors.Is(err, history.ErrPruned):
 		default:
 			require.NoError(t, err, "from revision %d of %s", then.revision, then.taken)
 			replayed++
@@ -103,7 +104,7 @@ func (s *scene) replay(ctx context.Context, then, now snapshot) error {
 }
 
 // apply changes a state by a transition, which must begin there.
-func (s seen) apply(one *store.Transition) error {
+func (s seen) apply(one *history.Transition) error {
 	before := seen{}
 	if one.Before != nil {
 		if err := before.set(one.Before.Cluster, one.Before.JSON); err != nil {

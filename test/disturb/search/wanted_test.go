@@ -19,7 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/tripod-k8s/tripod/services/search/apis/search/v1beta1"
-	"github.com/tripod-k8s/tripod/services/search/store"
+	"github.com/tripod-k8s/tripod/services/search/store/streams"
 )
 
 // tables have rows as text, by table.
@@ -100,7 +100,7 @@ func (s *scene) wanted(ctx context.Context) (tables, error) {
 
 // want adds what follows from the objects of a resource.
 func (m *member) want(ctx context.Context, want tables, resource schema.GroupVersionResource) error {
-	events := resource == store.InvolvedEvents.GroupVersionResource
+	events := resource == streams.InvolvedEvents.GroupVersionResource
 	if events {
 		resource.Resource = "events"
 	}

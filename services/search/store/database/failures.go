@@ -3,7 +3,9 @@
 
 package database
 
-import "slices"
+import (
+	"slices"
+)
 
 // IsRefusal reports whether an error is about the values of a statement, such as one that is too long, so that others could be written.
 func IsRefusal(err error) bool {

@@ -15,6 +15,7 @@ import (
 	"strings"
 
 	"github.com/go-sql-driver/mysql"
+
 	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/tripod-k8s/tripod/services/search/query"

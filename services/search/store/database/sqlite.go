@@ -15,9 +15,10 @@ import (
 	"strings"
 	"time"
 
-	"k8s.io/apimachinery/pkg/labels"
 	sqlitedriver "modernc.org/sqlite"
 	sqlitecodes "modernc.org/sqlite/lib"
+
+	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/tripod-k8s/tripod/services/search/query"
 )

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 )
 
 // Tx is a transaction.
@@ -149,4 +150,15 @@ func InTurn(steps ...func() error) error {
 		}
 	}
 	return nil
+}
+
+// RemovedAtOnce is how many objects or other rows one transaction removes. Others that write wait meanwhile.
+const RemovedAtOnce = 500
+
+// AsTime reads a time of the database. It is zero for never.
+func AsTime(milliseconds int64) time.Time {
+	if milliseconds == 0 {
+		return time.Time{}
+	}
+	return time.UnixMilli(milliseconds)
 }

@@ -3,7 +3,9 @@
 
 package database
 
-import "context"
+import (
+	"context"
+)
 
 // Turn runs a transaction when it may, and learns how many rows it has changed.
 type Turn func(ctx context.Context, transaction func() (rows int, err error)) error

@@ -1,7 +1,7 @@
 // Copyright The Tripod Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package store
+package history
 
 import (
 	"context"
@@ -12,13 +12,15 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/tripod-k8s/tripod/services/search/query"
+	"github.com/tripod-k8s/tripod/services/search/store/access"
 	"github.com/tripod-k8s/tripod/services/search/store/database"
+	"github.com/tripod-k8s/tripod/services/search/store/streams"
 )
 
 // Interest is the part of the history that a reader may see and has asked for. Transitions reads no objects of the rest.
 type Interest struct {
 	// Scope is what the reader sees, or nil for everything.
-	Scope Scope
+	Scope access.Scope
 	// Resource is that of the kinds that Transitions gets.
 	Resource schema.GroupResource
 	// Query chooses clusters, namespaces and names.
@@ -30,8 +32,8 @@ const (
 	revisionsAtOnce = 500_000
 	// rowsLookedAt bounds the changes of others that one statement of Transitions reads.
 	rowsLookedAt = 10_000
-	// mostOfPart is how many values of a part Transitions gives to the database. Of a larger part, the database looks for the cluster only.
-	mostOfPart = 500
+	// MostOfPart is how many values of a part Transitions gives to the database. Of a larger part, the database looks for the cluster only.
+	MostOfPart = 500
 )
 
 // has reports whether a change is about an object of interest.
@@ -43,7 +45,7 @@ func (i *Interest) has(cluster, namespace, name string) bool {
 
 // share is a part of some clusters.
 type share struct {
-	*Part
+	*access.Part
 	clusters []string
 }
 
@@ -52,14 +54,14 @@ type share struct {
 func (i *Interest) shares(clusters []string) []share {
 	byKey := map[string]*share{}
 	for _, cluster := range clusters {
-		part := i.Scope.Part(cluster, i.Resource).in(i.Query.Namespaces.In)
+		part := i.Scope.Part(cluster, i.Resource).In(i.Query.Namespaces.In)
 		if part == nil || !i.Query.Clusters.Has(cluster) {
 			continue
 		}
-		if part.size() > mostOfPart {
-			part = Whole
+		if part.Size() > MostOfPart {
+			part = access.Whole
 		}
-		key := part.key()
+		key := part.Key()
 		if byKey[key] == nil {
 			byKey[key] = &share{Part: part}
 		}
@@ -67,9 +69,9 @@ func (i *Interest) shares(clusters []string) []share {
 	}
 	all, size := []share{}, 0
 	for _, key := range slices.Sorted(maps.Keys(byKey)) {
-		all, size = append(all, *byKey[key]), size+len(byKey[key].clusters)+byKey[key].size()
+		all, size = append(all, *byKey[key]), size+len(byKey[key].clusters)+byKey[key].Size()
 	}
-	if size > mostOfScope {
+	if size > access.MostOfScope {
 		return nil
 	}
 	return all
@@ -86,7 +88,7 @@ func (i *Interest) where(s *database.Statement, shares []share) {
 	s.Add(" AND (NOT EXISTS (SELECT 1 FROM clusters g WHERE g.name = c.cluster)") // a grant of the hub may be about a cluster that is gone
 	for _, of := range shares {
 		database.OneOf(s.Add(" OR c.cluster"), of.clusters)
-		of.condition(s, "c")
+		of.Condition(s, "c")
 	}
 	s.Add(")")
 }
@@ -94,23 +96,22 @@ func (i *Interest) where(s *database.Statement, shares []share) {
 // revisionsOf returns the first changes of interest after a revision and up to another one, and where the search for them ended.
 func revisionsOf(ctx context.Context, t *database.Tx, after, upTo int64, kinds []int64, about *Interest) (found []int64, end int64,
 	err error) {
-	var shares []share
+	var clusters []string
 	if about.Scope != nil {
-		clusters, err := clusterNames(ctx, t)
-		if err != nil {
+		if clusters, err = streams.ClusterNames(ctx, t); err != nil {
 			return nil, 0, err
 		}
-		shares = about.shares(clusters)
 	}
-	for end = after; end < upTo && len(found) < pageRows; {
+	candidates := about.Candidates(clusters)
+	for end = after; end < upTo && len(found) < PageRows; {
 		rows := 0
-		err := t.Each(ctx, changesOf(t.Dialect, end, upTo, kinds, about, shares), func(scan func(...any) error) error {
+		err := t.Each(ctx, candidates(t.Dialect, end, upTo, kinds), func(scan func(...any) error) error {
 			var cluster, namespace, name string
 			if err := scan(&end, &cluster, &namespace, &name); err != nil {
 				return err
 			}
 			if rows++; about.has(cluster, namespace, name) {
-				if found = append(found, end); len(found) == pageRows {
+				if found = append(found, end); len(found) == PageRows {
 					return errEnough
 				}
 			}
@@ -127,10 +128,16 @@ func revisionsOf(ctx context.Context, t *database.Tx, after, upTo int64, kinds [
 	return found, end, nil
 }
 
-// changesOf selects changes that may be of interest, with what Interest.has looks at.
-func changesOf(d database.Dialect, after, upTo int64, kinds []int64, about *Interest, shares []share) *database.Statement {
-	find := database.SQL(d, "SELECT c.revision, c.cluster, c.namespace, c.name FROM changes c WHERE c.revision > ? AND c.revision <= ? AND "+
-		"c.kind_id", after, upTo)
-	about.where(database.OneOf(find, kinds), shares)
-	return find.Add(" ORDER BY c.revision LIMIT ?", rowsLookedAt)
+// Candidates returns what selects changes that may be of interest, with what the interest looks at. clusters are the names of all clusters.
+func (i *Interest) Candidates(clusters []string) func(d database.Dialect, after, upTo int64, kinds []int64) *database.Statement {
+	var shares []share
+	if i.Scope != nil {
+		shares = i.shares(clusters)
+	}
+	const changes = "SELECT c.revision, c.cluster, c.namespace, c.name FROM changes c WHERE c.revision > ? AND c.revision <= ? AND c.kind_id"
+	return func(d database.Dialect, after, upTo int64, kinds []int64) *database.Statement {
+		find := database.OneOf(database.SQL(d, changes, after, upTo), kinds)
+		i.where(find, shares)
+		return find.Add(" ORDER BY c.revision LIMIT ?", rowsLookedAt)
+	}
 }

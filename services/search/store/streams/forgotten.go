@@ -1,7 +1,7 @@
 // Copyright The Tripod Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package store
+package streams
 
 import (
 	"context"
@@ -22,7 +22,7 @@ const kindsAtOnce = 1000
 var errKindGone = errors.New("the kind was forgotten just now: try again")
 
 // UnusedKinds returns the IDs of some kinds that no cluster has. Call ForgetKinds for those that stay so for long.
-func (s *Store) UnusedKinds(ctx context.Context) (ids []int64, err error) {
+func (s *Registry) UnusedKinds(ctx context.Context) (ids []int64, err error) {
 	err = s.db.Reading(ctx, func(t *database.Tx) error {
 		// A new ID is higher than the last revision if IDs are reused, and so than all IDs that were forgotten.
 		ids, err = t.IDs(ctx, t.SQL("SELECT k.id FROM kinds k WHERE k.id < ("+database.LastRevision+") AND NOT EXISTS (SELECT 1 FROM streams s "+
@@ -34,7 +34,7 @@ func (s *Store) UnusedKinds(ctx context.Context) (ids []int64, err error) {
 }
 
 // ForgetKinds removes kinds that no cluster has had since a time, if the history does not go back to then.
-func (s *Store) ForgetKinds(ctx context.Context, ids []int64, since time.Time) error {
+func (s *Registry) ForgetKinds(ctx context.Context, ids []int64, since time.Time) error {
 	slices.Sort(ids)
 	return s.db.Within(ctx, func(t *database.Tx) error {
 		if _, err := t.Revisions(ctx, 0); err != nil {

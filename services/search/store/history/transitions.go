@@ -1,7 +1,7 @@
 // Copyright The Tripod Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package store
+package history
 
 import (
 	"context"
@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/tripod-k8s/tripod/services/search/query"
+	"github.com/tripod-k8s/tripod/services/search/store/access"
 	"github.com/tripod-k8s/tripod/services/search/store/database"
 )
 
@@ -58,17 +59,17 @@ func (t *Transition) Size() int {
 	return size
 }
 
-// pageBytes bounds the objects of a page of transitions, and pageRows their number.
+// pageBytes bounds the objects of a page of transitions, and PageRows their number.
 const (
 	pageBytes = 8 << 20
-	pageRows  = 1000
+	PageRows  = 1000
 )
 
 // errEnough ends a page.
 var errEnough = errors.New("the page is full")
 
 // Revision returns the last revision.
-func (s *Store) Revision(ctx context.Context) (revision int64, err error) {
+func (s *Log) Revision(ctx context.Context) (revision int64, err error) {
 	ctx, cancel := context.WithTimeout(ctx, database.StatementTimeout)
 	defer cancel()
 	err = s.db.Reader().QueryRowContext(ctx, "SELECT last FROM revisions WHERE id = 1").Scan(&revision)
@@ -76,7 +77,7 @@ func (s *Store) Revision(ctx context.Context) (revision int64, err error) {
 }
 
 // HistoryBegins returns the first revision of which the history has the state, and its time.
-func (s *Store) HistoryBegins(ctx context.Context) (revision int64, at time.Time, err error) {
+func (s *Log) HistoryBegins(ctx context.Context) (revision int64, at time.Time, err error) {
 	err = s.db.Reading(ctx, func(t *database.Tx) error {
 		var milliseconds int64
 		find := t.SQL("SELECT pruned, pruned_at FROM history WHERE id = 1")
@@ -97,7 +98,7 @@ func (s *Store) HistoryBegins(ctx context.Context) (revision int64, at time.Time
 // Transitions returns what has changed after a revision, in order, in objects of some kinds. If there is much, or if the revision is long
 // ago, that is not everything: call it again from UpTo. It returns ErrPruned or ErrFuture if the history does not have the revision. If
 // about is not nil, it leaves out what is of no interest. It ignores the scope of the store, and keeps to its bounds.
-func (s *Store) Transitions(ctx context.Context, after int64, kinds []int64, about *Interest) (h History, err error) {
+func (s *Log) Transitions(ctx context.Context, after int64, kinds []int64, about *Interest) (h History, err error) {
 	read := s.db.Reading
 	if about != nil { // for a watch, and not for all of them
 		read = s.db.Searching
@@ -109,7 +110,7 @@ func (s *Store) Transitions(ctx context.Context, after int64, kinds []int64, abo
 			return err
 		}
 		h.UpTo = min(last, after+revisionsAtOnce)
-		if h.Rights, err = rightsChanged(ctx, t); err != nil || h.UpTo == after || len(kinds) == 0 {
+		if h.Rights, err = access.RightsChanged(ctx, t); err != nil || h.UpTo == after || len(kinds) == 0 {
 			return err
 		}
 		find := t.SQL(transitionsFrom+" WHERE c.revision > ? AND c.revision <= ? AND c.kind_id", after, h.UpTo)
@@ -122,7 +123,7 @@ func (s *Store) Transitions(ctx context.Context, after int64, kinds []int64, abo
 			find = t.SQL(transitionsFrom + " WHERE c.revision")
 			database.OneOf(find, found)
 		}
-		return readTransitions(ctx, t, find.Add(" ORDER BY c.revision LIMIT ?", pageRows), s.bounds, &h)
+		return readTransitions(ctx, t, find.Add(" ORDER BY c.revision LIMIT ?", PageRows), s.bounds, &h)
 	})
 	return h, err
 }
@@ -136,7 +137,7 @@ LEFT JOIN versions v ON v.revision = c.revision
 LEFT JOIN objects o ON o.id = c.object_id AND o.revision = c.revision`
 
 // readTransitions reads a page.
-func readTransitions(ctx context.Context, t *database.Tx, find *database.Statement, bounds Bounds, h *History) error {
+func readTransitions(ctx context.Context, t *database.Tx, find *database.Statement, bounds database.Bounds, h *History) error {
 	size, most := 0, pageBytes
 	if bounds.Page > 0 {
 		most = int(bounds.Page)
@@ -163,9 +164,9 @@ func readTransitions(ctx context.Context, t *database.Tx, find *database.Stateme
 		}
 		size += one.Size()
 		h.Transitions = append(h.Transitions, one)
-		return bounds.charge(one.Size())
+		return bounds.Keep(one.Size())
 	})
-	if n := len(h.Transitions); n > 0 && (errors.Is(err, errEnough) || n == pageRows) {
+	if n := len(h.Transitions); n > 0 && (errors.Is(err, errEnough) || n == PageRows) {
 		h.UpTo = h.Transitions[n-1].Revision
 		return nil
 	}

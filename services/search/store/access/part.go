@@ -1,7 +1,7 @@
 // Copyright The Tripod Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package store
+package access
 
 import (
 	"cmp"
@@ -23,8 +23,8 @@ type Part struct {
 	objects           [][2]string
 }
 
-// size is how many values a statement binds for the part.
-func (p *Part) size() int { return len(p.namespaces) + len(p.names) + 2*len(p.objects) }
+// Size is how many values a statement binds for the part.
+func (p *Part) Size() int { return len(p.namespaces) + len(p.names) + 2*len(p.objects) }
 
 // Whole is the part with all objects.
 var Whole = &Part{all: true}
@@ -83,8 +83,8 @@ func (p *Part) Equal(other *Part) bool {
 		slices.Equal(p.namespaces, other.namespaces) && slices.Equal(p.names, other.names) && slices.Equal(p.objects, other.objects)
 }
 
-// in returns what a part has in some namespaces, and without a namespace: owners may have none. No namespaces stand for all.
-func (p *Part) in(namespaces []string) *Part {
+// In returns what a part has in some namespaces, and without a namespace: owners may have none. No namespaces stand for all.
+func (p *Part) In(namespaces []string) *Part {
 	if p == nil || p.all || len(namespaces) == 0 {
 		return p
 	}
@@ -106,8 +106,8 @@ func (p *Part) in(namespaces []string) *Part {
 	return less
 }
 
-// without returns a part that does not name objects of some namespaces one by one.
-func (p *Part) without(namespaces map[string]bool) *Part {
+// Without returns a part that does not name objects of some namespaces one by one.
+func (p *Part) Without(namespaces map[string]bool) *Part {
 	less := &Part{namespaces: p.namespaces, names: p.names}
 	for _, object := range p.objects {
 		if !namespaces[object[0]] {
@@ -120,8 +120,8 @@ func (p *Part) without(namespaces map[string]bool) *Part {
 	return less
 }
 
-// key is the same for equal parts only. Members choose the names, so it is a cryptographic hash.
-func (p *Part) key() string {
+// Key is the same for equal parts only. Members choose the names, so it is a cryptographic hash.
+func (p *Part) Key() string {
 	if p.all {
 		return ""
 	}
@@ -144,8 +144,8 @@ func (p *Part) key() string {
 	return string(sum.Sum(nil))
 }
 
-// condition appends that a row of objects is in the part.
-func (p *Part) condition(s *database.Statement, table string) {
+// Condition appends that a row of objects is in the part.
+func (p *Part) Condition(s *database.Statement, table string) {
 	if p.all {
 		return
 	}
@@ -162,4 +162,26 @@ func (p *Part) condition(s *database.Statement, table string) {
 		database.Pairs(s.Add(before+"("+table+".namespace, "+table+".name) IN "), p.objects)
 	}
 	s.Add(")")
+}
+
+// IsWhole reports whether the part has all objects.
+func (p *Part) IsWhole() bool { return p.all }
+
+// Namespaces are visible as a whole.
+func (p *Part) Namespaces() []string { return p.namespaces }
+
+// Names are those of objects that are visible in any namespace, or without one.
+func (p *Part) Names() []string { return p.names }
+
+// Objects are visible by namespace and name.
+func (p *Part) Objects() [][2]string { return p.objects }
+
+// Except returns what is left without some namespaces and objects.
+func (p *Part) Except(namespace func(string) bool, object func([2]string) bool) *Part {
+	less := &Part{names: p.names, namespaces: slices.DeleteFunc(slices.Clone(p.namespaces), namespace)}
+	less.objects = slices.DeleteFunc(slices.Clone(p.objects), object)
+	if len(less.namespaces)+len(less.names)+len(less.objects) == 0 {
+		return nil
+	}
+	return less
 }

@@ -1,7 +1,7 @@
 // Copyright The Tripod Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package store
+package access
 
 import (
 	"encoding/json"
@@ -11,15 +11,8 @@ import (
 
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	utiljson "k8s.io/apimachinery/pkg/util/json"
 )
-
-// isRBAC reports whether a resource is one of those that rights are made of.
-func isRBAC(r schema.GroupVersionResource) bool {
-	return r.GroupVersion() == rbacv1.SchemeGroupVersion &&
-		slices.Contains([]string{"roles", "rolebindings", "clusterroles", "clusterrolebindings"}, r.Resource)
-}
 
 // An RBAC object has at most maxRBACParts rules and subjects, and maxRBACValues values: `{}` and `""` are short in JSON, but not in memory.
 const (

@@ -13,12 +13,14 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tripod-k8s/tripod/services/search/query"
+	"github.com/tripod-k8s/tripod/services/search/store/database"
+	"github.com/tripod-k8s/tripod/services/search/store/streams"
 )
 
-const manyObjects = 4*removedAtOnce + 10
+const manyObjects = 4*database.RemovedAtOnce + 10
 
 // manyOf writes many objects of a resource of cluster east.
-func manyOf(t *testing.T, s *Store, kind Kind) *Stream {
+func manyOf(t *testing.T, s *Store, kind streams.Kind) *streams.Stream {
 	t.Helper()
 	stream := openStream(t, s, "east", kind)
 	var batch Batch
@@ -39,19 +41,19 @@ func leftOf(t *testing.T, s *Store) (n int) {
 
 // longWork is work that takes several transactions. left is how many objects there are afterwards.
 var longWork = map[string]struct {
-	do   func(ctx context.Context, s *Store, stream *Stream) error
+	do   func(ctx context.Context, s *Store, stream *streams.Stream) error
 	left int
 }{
-	"the end of a list": {func(ctx context.Context, s *Store, stream *Stream) error { return s.Sweep(ctx, stream, 7, "7") }, 0},
-	"a list that had no room": {func(ctx context.Context, s *Store, stream *Stream) error {
+	"the end of a list": {func(ctx context.Context, s *Store, stream *streams.Stream) error { return s.Sweep(ctx, stream, 7, "7") }, 0},
+	"a list that had no room": {func(ctx context.Context, s *Store, stream *streams.Stream) error {
 		return s.RemoveUnlisted(ctx, stream, 7)
 	}, 0},
-	"namespaces that go": {func(ctx context.Context, s *Store, stream *Stream) error {
+	"namespaces that go": {func(ctx context.Context, s *Store, stream *streams.Stream) error {
 		return s.RemoveOtherNamespaces(ctx, stream, []string{"b"})
 	}, 0},
-	"a resource that goes": {func(ctx context.Context, s *Store, stream *Stream) error { return s.CloseStream(ctx, stream) }, 0},
-	"a cluster that goes":  {func(ctx context.Context, s *Store, _ *Stream) error { return s.RemoveCluster(ctx, "east") }, 0},
-	"another scope": {func(ctx context.Context, s *Store, _ *Stream) error {
+	"a resource that goes": {func(ctx context.Context, s *Store, stream *streams.Stream) error { return s.CloseStream(ctx, stream) }, 0},
+	"a cluster that goes":  {func(ctx context.Context, s *Store, _ *streams.Stream) error { return s.RemoveCluster(ctx, "east") }, 0},
+	"another scope": {func(ctx context.Context, s *Store, _ *streams.Stream) error {
 		other := pods
 		other.Namespaced = false
 		_, err := s.OpenStream(ctx, "east", other)
@@ -62,7 +64,7 @@ var longWork = map[string]struct {
 func TestOtherNamespacesAreRemoved(t *testing.T) {
 	each(t, func(t *testing.T, s *Store) {
 		stream, other := openStream(t, s, "east", pods), openStream(t, s, "west", pods)
-		for _, to := range []*Stream{stream, other, openStream(t, s, "east", jobs)} {
+		for _, to := range []*streams.Stream{stream, other, openStream(t, s, "east", jobs)} {
 			var batch Batch
 			for _, namespace := range []string{"a", "A", "b", "ab", "c"} {
 				batch.Changes = append(batch.Changes, Change{Object: object(namespace, "x", "1")})
@@ -77,7 +79,7 @@ func TestOtherNamespacesAreRemoved(t *testing.T) {
 		assert.Len(t, found, 5)
 		assert.Equal(t, 7, leftOf(t, s), "other resources stay")
 		openStream(t, s, "east", pods) // another writer
-		require.ErrorIs(t, s.RemoveOtherNamespaces(t.Context(), stream, []string{"a"}), ErrFenced)
+		require.ErrorIs(t, s.RemoveOtherNamespaces(t.Context(), stream, []string{"a"}), streams.ErrFenced)
 	})
 }
 
@@ -92,13 +94,13 @@ func TestLongWorkLeavesTurnsToOthers(t *testing.T) {
 				turns++
 				n, err := transaction()
 				rows += n
-				assert.LessOrEqual(t, n, removedAtOnce, name)
+				assert.LessOrEqual(t, n, database.RemovedAtOnce, name)
 				require.NoError(t, s.Write(t.Context(), other, Batch{Changes: []Change{{Object: object("a", "x", fmt.Sprint(name, turns))}}}), name)
 				return err
 			})
 			require.NoError(t, work.do(t.Context(), limited, stream), name)
-			assert.GreaterOrEqual(t, turns, manyObjects/removedAtOnce, name)
-			assert.GreaterOrEqual(t, rows, manyObjects/removedAtOnce*removedAtOnce, name)
+			assert.GreaterOrEqual(t, turns, manyObjects/database.RemovedAtOnce, name)
+			assert.GreaterOrEqual(t, rows, manyObjects/database.RemovedAtOnce*database.RemovedAtOnce, name)
 			assert.Equal(t, work.left, leftOf(t, s), name)
 			require.NoError(t, s.RemoveCluster(t.Context(), "east"))
 		}
@@ -150,7 +152,7 @@ func TestObjectsOfAnotherScopeAreWrittenAgain(t *testing.T) {
 		other.Name = "Other"
 		limited := s.InTurns(func(_ context.Context, transaction func() (int, error)) error {
 			_, err := transaction()
-			assert.ErrorIs(t, s.Write(t.Context(), former, Batch{Changes: []Change{{Object: object("a", "late", "1")}}}), ErrFenced)
+			assert.ErrorIs(t, s.Write(t.Context(), former, Batch{Changes: []Change{{Object: object("a", "late", "1")}}}), streams.ErrFenced)
 			return err
 		})
 		_, err := limited.OpenStream(t.Context(), "east", other)

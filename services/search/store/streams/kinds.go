@@ -1,7 +1,7 @@
 // Copyright The Tripod Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package store
+package streams
 
 import (
 	"cmp"
@@ -32,14 +32,14 @@ type description struct {
 }
 
 // Kinds returns the resources of clusters, or of all clusters if none is named.
-func (s *Store) Kinds(ctx context.Context, clusters ...string) ([]Kind, error) {
-	all, err := s.allKinds(ctx, clusters)
+func (s *Registry) Kinds(ctx context.Context, clusters ...string) ([]Kind, error) {
+	all, err := s.AllKinds(ctx, clusters)
 	return slices.DeleteFunc(all, func(k Kind) bool { return k.GroupVersionResource == InvolvedEvents.GroupVersionResource }), err
 }
 
 // Kind returns one resource of a cluster, or of all clusters if the name is empty. If inNamespace is set, those clusters count that have it
 // in namespaces. It returns ErrUnknownKind if there is none.
-func (s *Store) Kind(ctx context.Context, cluster string, resource schema.GroupVersionResource, inNamespace bool) (Kind, error) {
+func (s *Registry) Kind(ctx context.Context, cluster string, resource schema.GroupVersionResource, inNamespace bool) (Kind, error) {
 	if resource == InvolvedEvents.GroupVersionResource {
 		return Kind{GroupVersionResource: resource}, ErrUnknownKind
 	}
@@ -66,8 +66,8 @@ func (s *Store) Kind(ctx context.Context, cluster string, resource schema.GroupV
 	return agreed(found)[0], nil
 }
 
-// allKinds also returns InvolvedEvents. It leaves out the columns, of which a cluster may have much.
-func (s *Store) allKinds(ctx context.Context, clusters []string) ([]Kind, error) {
+// AllKinds also returns InvolvedEvents. It leaves out the columns, of which a cluster may have much.
+func (s *Registry) AllKinds(ctx context.Context, clusters []string) ([]Kind, error) {
 	var found []description
 	err := s.db.Reading(ctx, func(t *database.Tx) error {
 		for _, part := range parts(clusters) {
@@ -165,4 +165,33 @@ func agreed(found []description) []Kind {
 		}
 	}
 	return kinds
+}
+
+// KindIDs returns the kinds that patterns describe and that a cluster has, for Transitions. An ID never stands for another kind.
+func (s *Registry) KindIDs(ctx context.Context, patterns []schema.GroupVersionResource) (ids []int64, err error) {
+	err = s.db.Reading(ctx, func(t *database.Tx) error {
+		ids, err = KindIDs(ctx, t, patterns)
+		return err
+	})
+	return ids, err
+}
+
+// KindIDs returns the kinds that patterns describe and that a cluster has.
+func KindIDs(ctx context.Context, t *database.Tx, patterns []schema.GroupVersionResource) (ids []int64, err error) {
+	find := t.SQL("SELECT k.id FROM kinds k WHERE EXISTS (SELECT 1 FROM streams s WHERE s.kind_id = k.id)")
+	for i, p := range patterns {
+		find.Add(database.Separator(i, " AND (", " OR "))
+		find.Add("(k.api_group = ?", p.Group)
+		if p.Version != "" {
+			find.Add(" AND k.version = ?", p.Version)
+		}
+		if p.Resource != "" {
+			find.Add(" AND k.resource = ?", p.Resource)
+		}
+		find.Add(")")
+	}
+	if len(patterns) > 0 {
+		find.Add(")")
+	}
+	return t.IDs(ctx, find)
 }

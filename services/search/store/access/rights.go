@@ -1,7 +1,7 @@
 // Copyright The Tripod Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package store
+package access
 
 import (
 	"context"
@@ -14,6 +14,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 
 	"github.com/tripod-k8s/tripod/services/search/store/database"
+	"github.com/tripod-k8s/tripod/services/search/store/streams"
 )
 
 // Rights are what the RBAC objects of clusters say, in the version v1, if a cluster has a policy of rights. Each transaction that changes
@@ -21,10 +22,10 @@ import (
 // force with them, and changes in one cluster do not concern those who read another one. The table rights_changes has the last change in
 // any cluster, and the last policy that came or went.
 
-// changeRightsOf notes that rights have changed that a stream of RBAC objects has. Call it when the transaction has its revisions.
-func changeRightsOf(ctx context.Context, t *database.Tx, stream *Stream) error {
+// ChangeRightsOf notes that rights have changed that a stream of RBAC objects has. Call it when the transaction has its revisions.
+func ChangeRightsOf(ctx context.Context, t *database.Tx, stream *streams.Stream) error {
 	changed, err := t.Exec(ctx, t.SQL("UPDATE cluster_rights SET generation = ("+database.LastRevision+") WHERE cluster_id = ?",
-		stream.clusterID))
+		stream.ClusterID))
 	if err != nil || changed == 0 { // the RBAC of the cluster decides nothing
 		return err
 	}
@@ -32,55 +33,20 @@ func changeRightsOf(ctx context.Context, t *database.Tx, stream *Stream) error {
 	return err
 }
 
-// changePolicies notes that a policy or a cluster has come or gone.
-func changePolicies(ctx context.Context, t *database.Tx) error {
+// ChangePolicies notes that a policy or a cluster has come or gone.
+func ChangePolicies(ctx context.Context, t *database.Tx) error {
 	_, err := t.Exec(ctx, t.SQL("UPDATE rights_changes SET changed = ("+database.LastRevision+"), removed = ("+database.LastRevision+") "+
 		"WHERE id = 1"))
 	return err
 }
 
-// rightsChanged returns the revision of the last change of rights in any cluster that a transaction sees.
-func rightsChanged(ctx context.Context, t *database.Tx) (int64, error) {
+// RightsChanged returns the revision of the last change of rights in any cluster that a transaction sees.
+func RightsChanged(ctx context.Context, t *database.Tx) (int64, error) {
 	return database.Value[int64](ctx, t, t.SQL("SELECT changed FROM rights_changes WHERE id = 1"))
 }
 
-// isCurrent fails if rights have changed by which a scope shows something in some clusters.
-func isCurrent(ctx context.Context, t *database.Tx, scope Scope, clusters ...string) error {
-	if scope == nil {
-		return nil
-	}
-	changed, err := rightsChanged(ctx, t)
-	if err != nil || changed == scope.AsOf() {
-		return err
-	}
-	if home := scope.Home(); home != "" && !slices.Contains(clusters, home) {
-		clusters = append(clusters, home)
-	}
-	for part := range slices.Chunk(clusters, database.RowsAtOnce) {
-		has := map[string]int64{}
-		find := database.List(t.SQL("SELECT c.name, r.generation FROM cluster_rights r JOIN clusters c ON c.id = r.cluster_id WHERE c.name IN "),
-			part)
-		err := t.Each(ctx, find, func(scan func(...any) error) error {
-			var cluster string
-			var generation int64
-			err := scan(&cluster, &generation)
-			has[cluster] = generation
-			return err
-		})
-		if err != nil {
-			return err
-		}
-		for _, cluster := range part {
-			if has[cluster] != scope.Generation(cluster) {
-				return ErrRightsChanged
-			}
-		}
-	}
-	return nil
-}
-
 // RightsChangedSince reports whether rights in some clusters, or in any if none is named, may have changed after a revision.
-func (s *Store) RightsChangedSince(ctx context.Context, revision int64, clusters []string) (changed bool, err error) {
+func (s *Rights) RightsChangedSince(ctx context.Context, revision int64, clusters []string) (changed bool, err error) {
 	err = s.db.Reading(ctx, func(t *database.Tx) error {
 		find := t.SQL("SELECT COUNT(*) FROM rights_changes WHERE removed > ?", revision)
 		n, err := database.Value[int64](ctx, t, find)
@@ -99,19 +65,19 @@ func (s *Store) RightsChangedSince(ctx context.Context, revision int64, clusters
 }
 
 // SetRights keeps the policy of rights of a cluster. Without one, the RBAC objects of the cluster decide nothing.
-func (s *Store) SetRights(ctx context.Context, cluster, policy string) error {
+func (s *Rights) SetRights(ctx context.Context, cluster, policy string) error {
 	return s.db.Within(ctx, func(t *database.Tx) error {
 		if _, err := t.Revisions(ctx, 1); err != nil {
 			return err
 		}
-		if err := changePolicies(ctx, t); err != nil {
+		if err := ChangePolicies(ctx, t); err != nil {
 			return err
 		}
 		if policy == "" {
 			_, err := t.Exec(ctx, t.SQL("DELETE FROM cluster_rights WHERE cluster_id IN (SELECT id FROM clusters WHERE name = ?)", cluster))
 			return err
 		}
-		id, err := clusterID(ctx, t, cluster)
+		id, err := streams.EnsureCluster(ctx, t, cluster)
 		if err != nil {
 			return err
 		}
@@ -122,7 +88,7 @@ func (s *Store) SetRights(ctx context.Context, cluster, policy string) error {
 }
 
 // RightsPolicies returns the policies of rights by cluster.
-func (s *Store) RightsPolicies(ctx context.Context) (policies map[string]string, err error) {
+func (s *Rights) RightsPolicies(ctx context.Context) (policies map[string]string, err error) {
 	policies = map[string]string{}
 	err = s.db.Reading(ctx, func(t *database.Tx) error {
 		return t.Each(ctx, t.SQL("SELECT c.name, r.policy FROM cluster_rights r JOIN clusters c ON c.id = r.cluster_id"),
@@ -136,46 +102,57 @@ func (s *Store) RightsPolicies(ctx context.Context) (policies map[string]string,
 	return policies, err
 }
 
-// writeRights notes what a batch of RBAC objects does to rights, before it is written.
-func (w *writer) writeRights(ctx context.Context, changes []Change, known map[[2]string]stored) error {
-	changed, err := w.changesRights(ctx, changes, known)
+// Change is what a batch does to an RBAC object.
+type Change struct {
+	Namespace, Name string
+	JSON            []byte
+	Deleted         bool
+	// Former is the ID of the object that the database has, or zero. Same is set if it stays as it is.
+	Former int64
+	Same   bool
+}
+
+// NoteChanges notes what a batch of RBAC objects does to rights, before it is written. Call it when the transaction has its revisions.
+func NoteChanges(ctx context.Context, t *database.Tx, stream *streams.Stream, listing int64, changes []Change) error {
+	changed, err := changesRights(ctx, t, stream, changes)
 	if err != nil {
 		return err
 	}
-	if err := w.noteUnreadable(ctx, changes); err != nil || !changed {
+	if err := noteUnreadable(ctx, t, stream, listing, changes); err != nil || !changed {
 		return err
 	}
-	return changeRightsOf(ctx, w.Tx, w.stream)
+	return ChangeRightsOf(ctx, t, stream)
 }
 
 // changesRights reports whether changes of RBAC objects change rights. Labels, annotations and the order of rules do not.
-func (w *writer) changesRights(ctx context.Context, changes []Change, known map[[2]string]stored) (bool, error) {
+func changesRights(ctx context.Context, t *database.Tx, stream *streams.Stream, changes []Change) (bool, error) {
 	former := map[int64]string{}
 	for i := range changes {
-		old, exists := known[changes[i].key()]
+		c := &changes[i]
+		exists := c.Former != 0
 		switch {
-		case !exists && changes[i].Deleted:
-		case !exists || changes[i].Deleted:
+		case !exists && c.Deleted:
+		case !exists || c.Deleted:
 			return true, nil
-		case old.uid != changes[i].UID || old.resourceVersion != changes[i].ResourceVersion:
-			now, err := normalizedRBAC(w.stream.resource, changes[i].JSON)
+		case !c.Same:
+			now, err := normalizedRBAC(stream.Resource, c.JSON)
 			if err != nil {
 				return true, nil //nolint:nilerr // noteUnreadable says so
 			}
-			former[old.id] = now
+			former[c.Former] = now
 		}
 	}
 	changed := false
 	for part := range slices.Chunk(slices.Sorted(maps.Keys(former)), database.RowsAtOnce) {
-		err := w.Each(ctx, database.List(w.SQL("SELECT o.id, o.object, "+database.Original("o.revision")+" FROM objects o WHERE o.id IN "), part),
-			func(scan func(...any) error) error {
-				var id int64
-				var object, original []byte
-				err := scan(&id, &object, &original)
-				was, unreadable := normalizedRBAC(w.stream.resource, database.Served(object, original))
-				changed = changed || unreadable != nil || was != former[id]
-				return err
-			})
+		find := t.SQL("SELECT o.id, o.object, " + database.Original("o.revision") + " FROM objects o WHERE o.id IN ")
+		err := t.Each(ctx, database.List(find, part), func(scan func(...any) error) error {
+			var id int64
+			var object, original []byte
+			err := scan(&id, &object, &original)
+			was, unreadable := normalizedRBAC(stream.Resource, database.Served(object, original))
+			changed = changed || unreadable != nil || was != former[id]
+			return err
+		})
 		if err != nil {
 			return false, err
 		}
@@ -216,42 +193,42 @@ func speakableReason(reason string) string {
 }
 
 // noteUnreadable notes which RBAC objects of a batch cannot be read, and which can.
-func (w *writer) noteUnreadable(ctx context.Context, changes []Change) error {
-	has, err := database.Value[int64](ctx, w.Tx, w.SQL("SELECT COUNT(*) FROM unreadable_rights WHERE stream_id = ?", w.stream.id))
+func noteUnreadable(ctx context.Context, t *database.Tx, stream *streams.Stream, listing int64, changes []Change) error {
+	has, err := database.Value[int64](ctx, t, t.SQL("SELECT COUNT(*) FROM unreadable_rights WHERE stream_id = ?", stream.ID))
 	if err != nil {
 		return err
 	}
 	var rows [][]any
 	var keys [][2]string
 	for i := range changes {
-		key := changes[i].key()
+		key := [2]string{changes[i].Namespace, changes[i].Name}
 		if has > 0 {
 			keys = append(keys, key)
 		}
 		if changes[i].Deleted {
 			continue
 		}
-		if _, err := normalizedRBAC(w.stream.resource, changes[i].JSON); err != nil {
-			rows = append(rows, []any{w.stream.id, key[0], key[1], w.listing, reasonOf(changes[i].JSON, err)})
+		if _, err := normalizedRBAC(stream.Resource, changes[i].JSON); err != nil {
+			rows = append(rows, []any{stream.ID, key[0], key[1], listing, reasonOf(changes[i].JSON, err)})
 		}
 	}
 	for part := range slices.Chunk(keys, database.RowsAtOnce) {
-		if _, err := w.Exec(ctx, database.Pairs(w.SQL("DELETE FROM unreadable_rights WHERE stream_id = ? AND (namespace, name) IN ", w.stream.id),
-			part)); err != nil {
+		forget := t.SQL("DELETE FROM unreadable_rights WHERE stream_id = ? AND (namespace, name) IN ", stream.ID)
+		if _, err := t.Exec(ctx, database.Pairs(forget, part)); err != nil {
 			return err
 		}
 	}
-	return w.Insert(ctx, "unreadable_rights", []string{"stream_id", "namespace", "name", "listing", "reason"}, rows, "")
+	return t.Insert(ctx, "unreadable_rights", []string{"stream_id", "namespace", "name", "listing", "reason"}, rows, "")
 }
 
-// forgetUnreadable forgets the unreadable objects of a stream that a list does not have.
-func forgetUnreadable(ctx context.Context, t *database.Tx, stream *Stream, listing int64) error {
-	_, err := t.Exec(ctx, t.SQL("DELETE FROM unreadable_rights WHERE stream_id = ? AND listing <> ? AND name <> ''", stream.id, listing))
+// ForgetUnreadable forgets the unreadable objects of a stream that a list does not have.
+func ForgetUnreadable(ctx context.Context, t *database.Tx, stream *streams.Stream, listing int64) error {
+	_, err := t.Exec(ctx, t.SQL("DELETE FROM unreadable_rights WHERE stream_id = ? AND listing <> ? AND name <> ''", stream.ID, listing))
 	return err
 }
 
 // UnreadableRights returns the RBAC objects of each cluster that cannot be read, at most a few of each.
-func (s *Store) UnreadableRights(ctx context.Context) (map[string][]Unreadable, error) {
+func (s *Rights) UnreadableRights(ctx context.Context) (map[string][]Unreadable, error) {
 	const most = 10
 	unreadable := map[string][]Unreadable{}
 	err := s.db.Reading(ctx, func(t *database.Tx) error {
@@ -283,10 +260,10 @@ type RightsIndex struct {
 }
 
 // RightsIndex returns the generations of the rights of all clusters.
-func (s *Store) RightsIndex(ctx context.Context) (index RightsIndex, err error) {
+func (s *Rights) RightsIndex(ctx context.Context) (index RightsIndex, err error) {
 	err = s.db.Reading(ctx, func(t *database.Tx) error {
 		index.Generations = map[string]int64{}
-		if index.Changed, err = rightsChanged(ctx, t); err != nil {
+		if index.Changed, err = RightsChanged(ctx, t); err != nil {
 			return err
 		}
 		return t.Each(ctx, t.SQL("SELECT c.name, r.generation FROM cluster_rights r JOIN clusters c ON c.id = r.cluster_id"),

@@ -1,7 +1,7 @@
 // Copyright The Tripod Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package store
+package streams
 
 import (
 	"context"
@@ -12,7 +12,7 @@ import (
 
 // Beat notes that a replica is alive. It returns a number for each replica, which grows with each of its beats. So nobody has to compare
 // clocks.
-func (s *Store) Beat(ctx context.Context, replica string) (beats map[string]int64, err error) {
+func (s *Registry) Beat(ctx context.Context, replica string) (beats map[string]int64, err error) {
 	beats = map[string]int64{}
 	err = s.db.Within(ctx, func(t *database.Tx) error {
 		beat := t.SQL("INSERT INTO replicas (name, beat) VALUES (?, 1)"+t.OnConflict("name")+"beat = replicas.beat + 1", replica)
@@ -31,7 +31,7 @@ func (s *Store) Beat(ctx context.Context, replica string) (beats map[string]int6
 }
 
 // RemoveReplicas removes replicas that are gone.
-func (s *Store) RemoveReplicas(ctx context.Context, names ...string) error {
+func (s *Registry) RemoveReplicas(ctx context.Context, names ...string) error {
 	if len(names) == 0 {
 		return nil
 	}
@@ -43,20 +43,20 @@ func (s *Store) RemoveReplicas(ctx context.Context, names ...string) error {
 
 // Tell keeps what the writer of a stream says about it, in JSON, for other replicas. It returns ErrFenced if another replica has opened the
 // stream since.
-func (s *Store) Tell(ctx context.Context, stream *Stream, state any) error {
+func (s *Registry) Tell(ctx context.Context, stream *Stream, state any) error {
 	text, err := json.Marshal(state)
 	if err != nil {
 		return err
 	}
 	return s.db.Within(ctx, func(t *database.Tx) error {
-		held, err := t.Exec(ctx, t.SQL("UPDATE streams SET epoch = epoch WHERE id = ? AND epoch = ?", stream.id, stream.epoch))
+		held, err := t.Exec(ctx, t.SQL("UPDATE streams SET epoch = epoch WHERE id = ? AND epoch = ?", stream.ID, stream.Epoch))
 		if err == nil && held == 0 {
 			err = ErrFenced
 		}
 		if err != nil {
 			return err
 		}
-		put := t.SQL("INSERT INTO stream_states (stream_id, state) VALUES (?, ?)", stream.id, string(text))
+		put := t.SQL("INSERT INTO stream_states (stream_id, state) VALUES (?, ?)", stream.ID, string(text))
 		_, err = t.Exec(ctx, put.Add(t.OnConflict("stream_id")+"state = "+t.Inserted("state")))
 		return err
 	})
@@ -70,7 +70,7 @@ type Told struct {
 }
 
 // Told returns what the writers of a cluster's streams have said about them, in the order of their resources.
-func (s *Store) Told(ctx context.Context, cluster string) (all []Told, err error) {
+func (s *Registry) Told(ctx context.Context, cluster string) (all []Told, err error) {
 	err = s.db.Reading(ctx, func(t *database.Tx) error {
 		find := t.SQL(`SELECT k.api_group, k.version, k.resource, `+kindColumns+`, w.state
 FROM streams s JOIN clusters c ON c.id = s.cluster_id JOIN kinds k ON k.id = s.kind_id JOIN stream_states w ON w.stream_id = s.id

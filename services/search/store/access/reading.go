@@ -1,7 +1,7 @@
 // Copyright The Tripod Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package store
+package access
 
 import (
 	"context"
@@ -39,7 +39,7 @@ type RBACObject struct {
 }
 
 // ReadRights calls a function that reads one state of the rights of a cluster.
-func (s *Store) ReadRights(ctx context.Context, cluster string, do func(*RightsReading) error) error {
+func (s *Rights) ReadRights(ctx context.Context, cluster string, do func(*RightsReading) error) error {
 	return s.db.Reading(ctx, func(t *database.Tx) error {
 		r := &RightsReading{tx: t, resources: map[int64]string{}}
 		find := t.SQL("SELECT c.id, r.policy, r.generation FROM cluster_rights r JOIN clusters c ON c.id = r.cluster_id WHERE c.name = ?",

@@ -1,7 +1,7 @@
 // Copyright The Tripod Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package store
+package streams
 
 import (
 	"bytes"
@@ -25,13 +25,13 @@ const versionPath = "version"
 // the same documents, of which the database keeps one. Its key is a digest that the store computes, because a member could claim any.
 
 // SchemaVersions returns what a cluster has called the state of each document that is kept of it.
-func (s *Store) SchemaVersions(ctx context.Context, cluster string) (map[string]string, error) {
+func (s *Registry) SchemaVersions(ctx context.Context, cluster string) (map[string]string, error) {
 	return s.schemas(ctx, "SELECT s.path, s.version FROM openapi s JOIN clusters c ON c.id = s.cluster_id WHERE c.name = ?", cluster)
 }
 
 // SchemaDigests returns the digests of the documents of a cluster by path, or of all clusters if the name is empty. Of several clusters,
 // that of the hub counts, or else that of the one that was added first.
-func (s *Store) SchemaDigests(ctx context.Context, cluster string) (map[string]string, error) {
+func (s *Registry) SchemaDigests(ctx context.Context, cluster string) (map[string]string, error) {
 	if cluster != "" {
 		return s.schemas(ctx, "SELECT s.path, s.digest FROM openapi s JOIN clusters c ON c.id = s.cluster_id WHERE c.name = ? AND s.path <> ?",
 			cluster, versionPath)
@@ -41,7 +41,7 @@ func (s *Store) SchemaDigests(ctx context.Context, cluster string) (map[string]s
 		" FROM openapi s JOIN clusters c ON c.id = s.cluster_id WHERE s.path <> ?) r WHERE r.place = 1", s.hub, versionPath)
 }
 
-func (s *Store) schemas(ctx context.Context, text string, values ...any) (found map[string]string, err error) {
+func (s *Registry) schemas(ctx context.Context, text string, values ...any) (found map[string]string, err error) {
 	found = map[string]string{}
 	err = s.db.Reading(ctx, func(t *database.Tx) error {
 		return t.Each(ctx, t.SQL(text, values...), func(scan func(...any) error) error {
@@ -54,20 +54,20 @@ func (s *Store) schemas(ctx context.Context, text string, values ...any) (found 
 	return found, err
 }
 
-// Schema returns a document, compressed with gzip. It returns ErrNotFound if the database does not have it.
-func (s *Store) Schema(ctx context.Context, digest string) (compressed []byte, err error) {
+// Schema returns a document, compressed with gzip. It returns ErrNoDocument if the database does not have it.
+func (s *Registry) Schema(ctx context.Context, digest string) (compressed []byte, err error) {
 	err = s.db.Reading(ctx, func(t *database.Tx) error {
 		compressed, err = database.Value[[]byte](ctx, t, t.SQL("SELECT document FROM documents WHERE digest = ?", digest))
 		if errors.Is(err, sql.ErrNoRows) {
-			return ErrNotFound
+			return ErrNoDocument
 		}
 		return err
 	})
 	return compressed, err
 }
 
-// ClusterVersion returns what a cluster has said about its version. It returns ErrNotFound if the database does not have it.
-func (s *Store) ClusterVersion(ctx context.Context, cluster string) ([]byte, error) {
+// ClusterVersion returns what a cluster has said about its version. It returns ErrNoDocument if the database does not have it.
+func (s *Registry) ClusterVersion(ctx context.Context, cluster string) ([]byte, error) {
 	var compressed []byte
 	err := s.db.Reading(ctx, func(t *database.Tx) (err error) {
 		compressed, err = database.Value[[]byte](ctx, t, t.SQL("SELECT d.document FROM documents d JOIN openapi s ON s.digest = d.digest JOIN "+
@@ -76,7 +76,7 @@ func (s *Store) ClusterVersion(ctx context.Context, cluster string) ([]byte, err
 		return err
 	})
 	if errors.Is(err, sql.ErrNoRows) {
-		return nil, ErrNotFound
+		return nil, ErrNoDocument
 	}
 	if err != nil {
 		return nil, err
@@ -85,7 +85,7 @@ func (s *Store) ClusterVersion(ctx context.Context, cluster string) ([]byte, err
 }
 
 // PutVersion keeps what a cluster says about its version.
-func (s *Store) PutVersion(ctx context.Context, cluster string, document []byte) error {
+func (s *Registry) PutVersion(ctx context.Context, cluster string, document []byte) error {
 	digest := digestOf(document)
 	known, err := s.SchemaVersions(ctx, cluster)
 	if err != nil || known[versionPath] == digest {
@@ -100,7 +100,7 @@ func digestOf(document []byte) string {
 }
 
 // PutSchema keeps a document of a cluster, in place of an earlier one. version is what the cluster calls its state.
-func (s *Store) PutSchema(ctx context.Context, cluster, path, version string, document []byte) error {
+func (s *Registry) PutSchema(ctx context.Context, cluster, path, version string, document []byte) error {
 	digest := digestOf(document)
 	var compressed bytes.Buffer
 	w := gzip.NewWriter(&compressed)
@@ -139,7 +139,7 @@ func (s *Store) PutSchema(ctx context.Context, cluster, path, version string, do
 const unnamed = " AND NOT EXISTS (SELECT 1 FROM openapi s WHERE s.digest = documents.digest)"
 
 // RemoveSchemas removes the documents of a cluster that are not among those to keep.
-func (s *Store) RemoveSchemas(ctx context.Context, cluster string, keep map[string]bool) error {
+func (s *Registry) RemoveSchemas(ctx context.Context, cluster string, keep map[string]bool) error {
 	known, err := s.SchemaVersions(ctx, cluster)
 	if err != nil {
 		return err
@@ -151,11 +151,11 @@ func (s *Store) RemoveSchemas(ctx context.Context, cluster string, keep map[stri
 	return s.removeSchemas(ctx, cluster, gone)
 }
 
-// documentsAtOnce is how many documents one transaction removes. They may be large.
-const documentsAtOnce = 5
+// DocumentsAtOnce is how many documents one transaction removes. They may be large.
+const DocumentsAtOnce = 5
 
-// removeDocuments removes all documents of a cluster.
-func (s *Store) removeDocuments(ctx context.Context, cluster string) error {
+// RemoveDocuments removes all documents of a cluster.
+func (s *Registry) RemoveDocuments(ctx context.Context, cluster string) error {
 	known, err := s.SchemaVersions(ctx, cluster)
 	if err != nil {
 		return err
@@ -164,15 +164,15 @@ func (s *Store) removeDocuments(ctx context.Context, cluster string) error {
 }
 
 // removeSchemas removes some documents of a cluster, and those of them that no other cluster has.
-func (s *Store) removeSchemas(ctx context.Context, cluster string, paths []string) error {
+func (s *Registry) removeSchemas(ctx context.Context, cluster string, paths []string) error {
 	slices.Sort(paths)
-	for part := range slices.Chunk(paths, documentsAtOnce) {
+	for part := range slices.Chunk(paths, DocumentsAtOnce) {
 		err := s.db.InTurn(ctx, func(t *database.Tx) (int, error) {
 			if _, err := t.Revisions(ctx, 0); err != nil { // as in changeSchemas
 				return 0, err
 			}
 			var digests []string
-			find := database.List(t.SQL("SELECT digest FROM openapi WHERE "+ofCluster+" AND path IN ", cluster), part)
+			find := database.List(t.SQL("SELECT digest FROM openapi WHERE "+OfCluster+" AND path IN ", cluster), part)
 			err := t.Each(ctx, find, func(scan func(...any) error) error {
 				digests = append(digests, "")
 				return scan(&digests[len(digests)-1])
@@ -181,7 +181,7 @@ func (s *Store) removeSchemas(ctx context.Context, cluster string, paths []strin
 				return 0, err
 			}
 			return len(part), t.All(ctx,
-				database.List(t.SQL("DELETE FROM openapi WHERE "+ofCluster+" AND path IN ", cluster), part),
+				database.List(t.SQL("DELETE FROM openapi WHERE "+OfCluster+" AND path IN ", cluster), part),
 				database.List(t.SQL("DELETE FROM documents WHERE digest IN "), digests).Add(unnamed))
 		})
 		if err != nil {
@@ -192,12 +192,12 @@ func (s *Store) removeSchemas(ctx context.Context, cluster string, paths []strin
 }
 
 // changeSchemas runs a function while no other transaction writes, so that no document goes which another one begins to name.
-func (s *Store) changeSchemas(ctx context.Context, cluster string, change func(t *database.Tx, clusterID int64) error) error {
+func (s *Registry) changeSchemas(ctx context.Context, cluster string, change func(t *database.Tx, clusterID int64) error) error {
 	return s.db.Within(ctx, func(t *database.Tx) error {
 		if _, err := t.Revisions(ctx, 0); err != nil {
 			return err
 		}
-		clusterID, err := clusterID(ctx, t, cluster)
+		clusterID, err := EnsureCluster(ctx, t, cluster)
 		if err != nil {
 			return err
 		}

@@ -1,0 +1,17 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package access keeps what decides who may see which objects: the policies of clusters and what their RBAC objects say, with a generation
+// that each change raises. A [Part] is what a reader sees of a resource in a cluster, as a condition for statements. A [Scope] has the
+// parts of a reader, and [IsCurrent] tells a transaction whether it was computed from the rights that are in force.
+package access
+
+import (
+	"github.com/tripod-k8s/tripod/services/search/store/database"
+)
+
+// Rights are those of a database.
+type Rights struct{ db *database.DB }
+
+// In returns the rights of a database.
+func In(db *database.DB) *Rights { return &Rights{db: db} }

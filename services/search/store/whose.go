@@ -1,0 +1,108 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package store
+
+import (
+	"context"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/tripod-k8s/tripod/services/search/query"
+	"github.com/tripod-k8s/tripod/services/search/store/access"
+	"github.com/tripod-k8s/tripod/services/search/store/database"
+	"github.com/tripod-k8s/tripod/services/search/store/history"
+	"github.com/tripod-k8s/tripod/services/search/store/streams"
+)
+
+// What there was under a name in the past may have belonged to somebody else, see history.Incarnations. A search shows it to the readers of
+// those who have the name now only if they had it then.
+
+// limitPast finds out what a search of the past may show: to readers, and of a cluster that the search is about, states of those who have
+// the names now.
+func limitPast(ctx context.Context, t *database.Tx, b *search) (err error) {
+	if b.past == nil || b.scope == nil && !b.q.SameClusters {
+		return nil
+	}
+	b.incarnations, err = history.IncarnationsAt(ctx, t, b.past.revision)
+	return err
+}
+
+// SameSince reports whether what a scope shows of a resource belonged to the same namespaces and clusters already at a revision. A scope
+// may be nil.
+func (s *Store) SameSince(ctx context.Context, revision int64, resource schema.GroupResource, clusters query.Choice) (same bool,
+	err error) {
+	err = s.db.Searching(ctx, func(t *database.Tx) error {
+		in, err := history.IncarnationsAt(ctx, t, revision)
+		if err != nil {
+			return err
+		}
+		names, err := streams.ClusterNames(ctx, t)
+		if err != nil {
+			return err
+		}
+		seen := map[access.PartKey]*access.Part{}
+		for _, name := range names {
+			if clusters.Has(name) {
+				seen[access.PartKey{Cluster: name, Resource: resource}] = (&search{scope: s.scope}).partNow(name, resource)
+			}
+		}
+		err = in.Learn(ctx, t, seen)
+		same = true
+		for key, now := range seen {
+			same = same && in.Part(key.Cluster, resource, now).Equal(now)
+		}
+		return err
+	})
+	return same, err
+}
+
+// part returns what the reader sees of a resource in a cluster.
+func (b *search) part(cluster string, resource schema.GroupResource) *access.Part {
+	part := b.partNow(cluster, resource)
+	if b.incarnations != nil {
+		part = b.incarnations.Part(cluster, resource, part)
+	}
+	return part
+}
+
+// partNow returns the same, as it is now.
+func (b *search) partNow(cluster string, resource schema.GroupResource) *access.Part {
+	if b.scope == nil {
+		return access.Whole
+	}
+	return b.scope.Part(cluster, resource)
+}
+
+// learn makes part know about resources of clusters.
+func learn(ctx context.Context, t *database.Tx, b *search, about ...access.PartKey) error {
+	if b.incarnations == nil {
+		return nil
+	}
+	now := map[access.PartKey]*access.Part{}
+	for _, key := range about {
+		now[key] = b.partNow(key.Cluster, key.Resource)
+	}
+	return b.incarnations.Learn(ctx, t, now)
+}
+
+// sameClusters leaves out the clusters of a search without a scope that were others then.
+func sameClusters(ctx context.Context, t *database.Tx, b *search) error {
+	if b.scope != nil || b.incarnations == nil {
+		return nil
+	}
+	var clusters []int64
+	err := t.Each(ctx, t.SQL("SELECT id, name FROM clusters"), func(scan func(...any) error) error {
+		var id int64
+		var name string
+		err := scan(&id, &name)
+		if b.incarnations.Has(name) && b.q.Clusters.Has(name) {
+			clusters = append(clusters, id)
+		}
+		return err
+	})
+	if b.clusters = clusters; len(clusters) == 0 {
+		b.clusters = streams.NoClusters
+	}
+	return err
+}
