@@ -7,15 +7,13 @@
 // sender of a request by the certificate of the connection ([BackendOptions.ApplyTo]):
 //
 //   - On a connection of the aggregator, the envelope of the request names the sender (package envelope). The backend refuses a request
-//     without an
-//     envelope. So no mistake can turn a client's request into one of the aggregator. The aggregator's own requests have an envelope that
-//     names the aggregator.
+//     without an envelope. So no mistake can turn a client's request into one of the aggregator. The aggregator's own requests have an
+//     envelope that names the aggregator.
 //   - On a connection of another service, the sender is that service.
 //   - The backend refuses all other connections, and envelopes on them. With --allow-direct-clients, its own authenticators judge clients
-//     without
-//     an envelope.
+//     without an envelope.
 //
 // A service may do in its own name what the list of Tripod's services says ([Rights]). [NewAuthorizer] evaluates it before the configured
-// authorizers. So the list holds in every authorization mode, and needs no object in etcd. An API service that does not have the list believes
-// the aggregator, which has it, and states its decision in the envelope.
+// authorizers. So the list holds in every authorization mode, and needs no object in etcd. An API service that does not have the list
+// believes the aggregator, which has it, and states its decision in the envelope.
 package trust

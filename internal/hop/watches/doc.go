@@ -15,12 +15,10 @@
 //
 //   - The aggregator offers to share with the value "?". A replica that can do so answers with the same value.
 //   - The aggregator then sends a POST with the value "open", in its own name. The answer 200 has the name of the session. The body of the
-//     request
-//     carries credits, that of the answer frames, until either end closes it.
+//     request carries credits, that of the answer frames, until either end closes it.
 //   - The aggregator adds the name and a number of its choice, "name/number", to a watch. If the replica answers with the same value, the
-//     body of
-//     that answer arrives in the session, and the body of the answer itself stays empty. Otherwise the answer is as it would be without
-//     the header.
+//     body of that answer arrives in the session, and the body of the answer itself stays empty. Otherwise the answer is as it would be
+//     without the header.
 //
 // # Frames
 //

@@ -8,8 +8,7 @@
 // times a second, and takes 10 to 20 % of the processor time of a small request. So the pace depends on the load:
 //
 //   - While collections follow each other closely, the heap may grow by Room, or by a sixteenth of the container's limit if that is less.
-//     It
-//     may grow to at most five times what it holds.
+//     It may grow to at most five times what it holds.
 //   - Otherwise GOGC is 100. If the heap would then grow by more than Room, GOGC is lower, down to 50: a service that holds thousands of
 //     definitions need not hold them twice.
 //   - After a while without a collection, the service gives all unused memory back.

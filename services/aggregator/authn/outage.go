@@ -14,7 +14,7 @@ import (
 	"k8s.io/apiserver/pkg/endpoints/request"
 
 	"github.com/tripod-k8s/tripod/services/aggregator/authn/tokens"
-	"github.com/tripod-k8s/tripod/services/aggregator/proxy"
+	"github.com/tripod-k8s/tripod/services/aggregator/status"
 )
 
 // While core cannot be asked about a token, the answer is 503 and not 401: a client must not take
@@ -108,8 +108,8 @@ func RejectDuringOutage(next http.Handler, auth authenticator.Request, s runtime
 // answerOutage answers 429 if too many other tokens are asked about, and otherwise 503.
 func answerOutage(s runtime.NegotiatedSerializer, w http.ResponseWriter, req *http.Request, why error) {
 	if contains(why, func(err error) bool { return errors.Is(err, tokens.ErrBusy) }) {
-		proxy.TooMany(s, w, req, "too many tokens wait to be checked, please try again later")
+		status.TooMany(s, w, req, "too many tokens wait to be checked, please try again later")
 		return
 	}
-	proxy.Unavailable(s, w, req, "the token cannot be checked while core is not available")
+	status.Unavailable(s, w, req, "the token cannot be checked while core is not available")
 }

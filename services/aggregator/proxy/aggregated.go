@@ -27,6 +27,7 @@ import (
 
 	"github.com/tripod-k8s/tripod/services/aggregator/routing"
 	"github.com/tripod-k8s/tripod/services/aggregator/shares"
+	"github.com/tripod-k8s/tripod/services/aggregator/status"
 	"github.com/tripod-k8s/tripod/services/aggregator/upstream"
 )
 
@@ -80,17 +81,17 @@ func (p *Aggregated) name() string { return p.service.Namespace + "/" + p.servic
 func (p *Aggregated) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	// The condition is what some aggregator found a moment ago.
 	if !p.available && !p.upstream.Ready() {
-		Unavailable(p.config.Serializer, w, req, "the API server behind service %s is not available", p.name())
+		status.Unavailable(p.config.Serializer, w, req, "the API server behind service %s is not available", p.name())
 		return
 	}
 	sender, ok := request.UserFrom(req.Context())
 	if !ok {
-		Unavailable(p.config.Serializer, w, req, "the request was not authenticated")
+		status.Unavailable(p.config.Serializer, w, req, "the request was not authenticated")
 		return
 	}
 	share := p.config.Memory.Begin(req, sender)
 	if share == nil {
-		TooMany(p.config.Serializer, w, req, TooMuchMemory)
+		status.TooMany(p.config.Serializer, w, req, status.TooMuchMemory)
 		return
 	}
 	defer share.End()
@@ -169,17 +170,18 @@ func (s *sending) Error(w http.ResponseWriter, req *http.Request, err error) {
 		err = s.failed
 	}
 	if errors.Is(err, errTooMuch) {
-		TooMany(s.to.config.Serializer, w, req, TooMuchMemory)
+		status.TooMany(s.to.config.Serializer, w, req, status.TooMuchMemory)
 		return
 	}
 	if upstream.IsTooLarge(err) {
-		headersTooLarge(s.to.config.Serializer, w, req)
+		status.HeadersTooLarge(s.to.config.Serializer, w, req)
 		return
 	}
 	var unreachable *upstream.UnreachableError
 	if !routing.Of(req).Repeatable && !errors.As(err, &unreachable) {
-		badGateway(s.to.config.Serializer, w, req, fmt.Sprintf("the connection to service %s broke before it answered: %v", s.to.name(), err))
+		status.BadGateway(s.to.config.Serializer, w, req,
+			fmt.Sprintf("the connection to service %s broke before it answered: %v", s.to.name(), err))
 		return
 	}
-	Unavailable(s.to.config.Serializer, w, req, "error trying to reach service %s: %v", s.to.name(), err)
+	status.Unavailable(s.to.config.Serializer, w, req, "error trying to reach service %s: %v", s.to.name(), err)
 }

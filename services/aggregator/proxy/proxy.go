@@ -26,6 +26,7 @@ import (
 	"github.com/tripod-k8s/tripod/internal/hop/envelope"
 	"github.com/tripod-k8s/tripod/services/aggregator/routing"
 	"github.com/tripod-k8s/tripod/services/aggregator/shares"
+	"github.com/tripod-k8s/tripod/services/aggregator/status"
 	"github.com/tripod-k8s/tripod/services/aggregator/upstream"
 )
 
@@ -71,12 +72,12 @@ func (f *Forwarder) Decide(by authorizer.Authorizer) { f.decides = by }
 func (f *Forwarder) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	sender, ok := request.UserFrom(req.Context())
 	if !ok {
-		Unavailable(f.serializer, w, req, "the request was not authenticated")
+		status.Unavailable(f.serializer, w, req, "the request was not authenticated")
 		return
 	}
 	share := f.memory.Begin(req, sender)
 	if share == nil {
-		TooMany(f.serializer, w, req, TooMuchMemory)
+		status.TooMany(f.serializer, w, req, status.TooMuchMemory)
 		return
 	}
 	defer func() {
@@ -94,7 +95,7 @@ func (f *Forwarder) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	stripIdentity(req.Header)
 	req.Header[envelope.Header] = []string{sealed}
 	if tooLarge(req.Header) {
-		headersTooLarge(f.serializer, w, req)
+		status.HeadersTooLarge(f.serializer, w, req)
 		return
 	}
 	class, transport := routing.Of(req), counted{f.proxy.Transport, share}
@@ -187,17 +188,17 @@ func (f *Forwarder) fail(w http.ResponseWriter, req *http.Request, err error) {
 		abort(req)
 		return
 	case errors.Is(err, errTooMuch):
-		TooMany(f.serializer, w, req, TooMuchMemory)
+		status.TooMany(f.serializer, w, req, status.TooMuchMemory)
 		return
 	case upstream.IsTooLarge(err):
-		headersTooLarge(f.serializer, w, req)
+		status.HeadersTooLarge(f.serializer, w, req)
 		return
 	case errors.As(err, &unknown):
-		notFound(f.serializer, w, req, unknown.Error())
+		status.NotFound(f.serializer, w, req, unknown.Error())
 		return
 	case errors.As(err, &redirect):
 		klog.ErrorS(err, "A backend redirects a client. Is it one of ours?", "backend", f.name, "method", req.Method, "path", req.URL.Path)
-		badGateway(f.serializer, w, req, redirect.Error())
+		status.BadGateway(f.serializer, w, req, redirect.Error())
 		return
 	case errors.Is(err, errRefused):
 		klog.ErrorS(err, "Is the certificate of the aggregator valid, and issued by the service CA of the backend?", "backend", f.name)
@@ -206,12 +207,13 @@ func (f *Forwarder) fail(w http.ResponseWriter, req *http.Request, err error) {
 	default:
 		klog.InfoS("Request to backend failed", "backend", f.name, "method", req.Method, "path", req.URL.Path, "err", err)
 		if !routing.Of(req).Repeatable {
-			badGateway(f.serializer, w, req, fmt.Sprintf("the connection to %s broke before it answered; the request may have been carried out",
+			status.BadGateway(f.serializer, w, req, fmt.Sprintf(
+				"the connection to %s broke before it answered; the request may have been carried out",
 				f.name))
 			return
 		}
 	}
-	Unavailable(f.serializer, w, req, "%s is not available at the moment", f.name)
+	status.Unavailable(f.serializer, w, req, "%s is not available at the moment", f.name)
 }
 
 // cancelled reports whether the client has taken the request back, or is gone.

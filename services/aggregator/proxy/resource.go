@@ -117,15 +117,6 @@ func (b *requestBody) Close() error {
 
 // copyAll passes on an answer that ends by itself, and returns its size. Nobody waits for its parts, so none is pushed to the client early.
 func copyAll(w http.ResponseWriter, body io.Reader) (size int64, err error) {
-	if b, ok := body.(interface{ Held() []byte }); ok { // of package upstream
-		// Not even nothing may be written where an answer has no body.
-		if held := b.Held(); len(held) > 0 {
-			size = int64(len(held))
-			if _, err := w.Write(held); err != nil {
-				return size, err
-			}
-		}
-	}
 	buffer := copyBuffers.Get()
 	defer copyBuffers.Put(buffer)
 	for {

@@ -23,6 +23,7 @@ import (
 	"github.com/tripod-k8s/tripod/services/aggregator/proxy"
 	"github.com/tripod-k8s/tripod/services/aggregator/routing"
 	"github.com/tripod-k8s/tripod/services/aggregator/shares"
+	"github.com/tripod-k8s/tripod/services/aggregator/status"
 	"github.com/tripod-k8s/tripod/services/shared/policy"
 )
 
@@ -166,7 +167,7 @@ func forward(to map[routing.Owner]http.Handler, c *genericapiserver.Config) http
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		forwarder, ok := to[routing.Of(req).Owner]
 		if !ok {
-			proxy.Unavailable(c.Serializer, w, req, "the server does not know all API services yet")
+			status.Unavailable(c.Serializer, w, req, "the server does not know all API services yet")
 			return
 		}
 		forwarder.ServeHTTP(w, req)
@@ -176,7 +177,7 @@ func forward(to map[routing.Owner]http.Handler, c *genericapiserver.Config) http
 // tooMany answers 429 to a user who has too much.
 func tooMany(c *genericapiserver.Config) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
-		proxy.TooMany(c.Serializer, w, req, proxy.TooMuchMemory)
+		status.TooMany(c.Serializer, w, req, status.TooMuchMemory)
 	})
 }
 
@@ -186,7 +187,7 @@ func (h *chains) share(next http.Handler, c *genericapiserver.Config) http.Handl
 		if sender, ok := request.UserFrom(req.Context()); ok {
 			share := h.memory.Begin(req, sender)
 			if share == nil {
-				proxy.TooMany(c.Serializer, w, req, proxy.TooMuchMemory)
+				status.TooMany(c.Serializer, w, req, status.TooMuchMemory)
 				return
 			}
 			defer share.End()

@@ -12,7 +12,7 @@ import (
 	"k8s.io/apiserver/pkg/server/dynamiccertificates"
 
 	"github.com/tripod-k8s/tripod/internal/hop/trust"
-	"github.com/tripod-k8s/tripod/services/aggregator/proxy"
+	"github.com/tripod-k8s/tripod/services/aggregator/status"
 	"github.com/tripod-k8s/tripod/services/list"
 )
 
@@ -67,7 +67,7 @@ func (s *Server) untilSeen(discovery http.Handler) http.Handler {
 			// Core needs itself alone: its own kinds must be known while others are away.
 			needed := b == s.core || trust.UserOf(b.Name()) == service || b == s.extensions && service != trust.UserOf(list.Core)
 			if service != "" && needed && !b.discovery.Seen() {
-				proxy.Unavailable(s.generic.Serializer, w, req, "the API groups are not all known yet")
+				status.Unavailable(s.generic.Serializer, w, req, "the API groups are not all known yet")
 				return
 			}
 		}

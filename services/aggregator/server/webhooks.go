@@ -18,8 +18,8 @@ import (
 
 	"github.com/tripod-k8s/tripod/internal/admission/loopback"
 	"github.com/tripod-k8s/tripod/internal/hop/trust"
-	"github.com/tripod-k8s/tripod/services/aggregator/proxy"
 	"github.com/tripod-k8s/tripod/services/aggregator/routing"
+	"github.com/tripod-k8s/tripod/services/aggregator/status"
 	"github.com/tripod-k8s/tripod/services/list"
 )
 
@@ -67,7 +67,7 @@ func (c *webhookCalls) gate(chain http.Handler, config *genericapiserver.Config)
 			sender, ok, err := config.Authentication.Authenticator.AuthenticateRequest(req.Clone(req.Context()))
 			if err == nil && ok {
 				if service := trust.ServiceOf(sender.User); service != "" && !c.received(service) {
-					proxy.Unavailable(config.Serializer, w, req, "the webhooks at the kubernetes Service are not all known yet")
+					status.Unavailable(config.Serializer, w, req, "the webhooks at the kubernetes Service are not all known yet")
 					return
 				}
 			}

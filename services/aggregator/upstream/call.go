@@ -27,8 +27,7 @@ const maxSent = 3
 // processing it twice does no harm:
 //
 //   - any request, if no connection could be made, if the connection closed before anything was sent, or if the replica says that it did
-//     not
-//     process the request;
+//     not process the request;
 //   - a read, also if the connection breaks before the answer, or within a short answer;
 //   - once after 429 with Retry-After, if another replica is available;
 //   - once after 404 for a new custom resource, if another replica had the resource first.

@@ -136,15 +136,6 @@ func (h *heldBody) readHeld(p []byte) (int, error) {
 	return n, nil
 }
 
-// Held returns the held bytes that were not read yet, and marks them as read.
-func (h *heldBody) Held() []byte {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	begin := h.begin
-	h.begin = nil
-	return begin
-}
-
 func (h *heldBody) release() {
 	if !h.released {
 		h.released = true

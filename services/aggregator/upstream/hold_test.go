@@ -126,21 +126,18 @@ func TestAnswersDoNotShareABuffer(t *testing.T) {
 					t.Error(err)
 					return
 				}
-				held := resp.Body.(interface{ Held() []byte }).Held()
-				assert.Empty(t, strings.Trim(string(held), letter), "%d bytes that were held are of another answer", len(held))
-				if round%2 == 0 { // the test passes the answer on, and reads the rest
-					read, err := io.ReadAll(resp.Body)
-					if got := len(held) + len(read); err != nil || got != n || strings.Trim(string(read), letter) != "" {
-						t.Errorf("got %d bytes of %d, error %v", got, n, err)
-					}
-					held = nil
+				// Every other answer is not read to its end.
+				rest := io.LimitReader(resp.Body, maxHeld/4)
+				want := min(n, maxHeld/4)
+				if round%2 == 0 {
+					rest, want = resp.Body, n
+				}
+				read, err := io.ReadAll(rest)
+				if err != nil || len(read) != want || strings.Trim(string(read), letter) != "" {
+					t.Errorf("got %d bytes of %d, some of another answer, or error %v", len(read), want, err)
 				}
 				_ = resp.Body.Close()
 				runtime.Gosched()
-				// No other answer may use the memory of one that was not passed on.
-				if strings.Trim(string(held), letter) != "" {
-					t.Errorf("%d bytes that were held for one answer are those of another", len(held))
-				}
 			}
 		})
 	}

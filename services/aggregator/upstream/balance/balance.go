@@ -6,8 +6,7 @@
 //
 //   - TwoChoices compares two random replicas and takes the one with less load. Every replica gets a fair share of all requests.
 //   - Rendezvous takes the same replica for the same key, unless that replica has too much load. When a replica comes or goes, only its
-//     share of
-//     the keys moves.
+//     share of the keys moves.
 package balance
 
 import (

@@ -1,7 +1,8 @@
 // Copyright The Tripod Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package proxy
+// Package status has the answers that the aggregator gives in place of a service: Statuses in the media type that the client has asked for.
+package status
 
 import (
 	"fmt"
@@ -22,12 +23,11 @@ import (
 // retryAfterSeconds is what clients are told to wait before they try again.
 const retryAfterSeconds = 1
 
-// Unavailable answers 503 with a Status in the media type that the client asked for, and a
-// Retry-After.
+// Unavailable answers 503, with a Retry-After.
 func Unavailable(s runtime.NegotiatedSerializer, w http.ResponseWriter, req *http.Request, format string, args ...any) {
-	status := apierrors.NewServiceUnavailable(fmt.Sprintf(format, args...))
-	status.ErrStatus.Details = &metav1.StatusDetails{RetryAfterSeconds: retryAfterSeconds}
-	writeStatus(s, w, req, status)
+	answer := apierrors.NewServiceUnavailable(fmt.Sprintf(format, args...))
+	answer.ErrStatus.Details = &metav1.StatusDetails{RetryAfterSeconds: retryAfterSeconds}
+	write(s, w, req, answer)
 }
 
 // TooMuchMemory is the message to a user who has too much memory of the aggregator.
@@ -35,11 +35,12 @@ const TooMuchMemory = "requests of this user take too much memory, please try ag
 
 // TooMany answers 429, with a Retry-After.
 func TooMany(s runtime.NegotiatedSerializer, w http.ResponseWriter, req *http.Request, message string) {
-	writeStatus(s, w, req, apierrors.NewTooManyRequests(message, retryAfterSeconds))
+	write(s, w, req, apierrors.NewTooManyRequests(message, retryAfterSeconds))
 }
 
-func badGateway(s runtime.NegotiatedSerializer, w http.ResponseWriter, req *http.Request, message string) {
-	writeStatus(s, w, req, &apierrors.StatusError{ErrStatus: metav1.Status{
+// BadGateway answers 502. The request may have been carried out.
+func BadGateway(s runtime.NegotiatedSerializer, w http.ResponseWriter, req *http.Request, message string) {
+	write(s, w, req, &apierrors.StatusError{ErrStatus: metav1.Status{
 		Status:  metav1.StatusFailure,
 		Code:    http.StatusBadGateway,
 		Reason:  metav1.StatusReasonInternalError,
@@ -47,19 +48,20 @@ func badGateway(s runtime.NegotiatedSerializer, w http.ResponseWriter, req *http
 	}})
 }
 
-// headersTooLarge answers 431.
-func headersTooLarge(s runtime.NegotiatedSerializer, w http.ResponseWriter, req *http.Request) {
-	writeStatus(s, w, req, &apierrors.StatusError{ErrStatus: metav1.Status{
+// HeadersTooLarge answers 431.
+func HeadersTooLarge(s runtime.NegotiatedSerializer, w http.ResponseWriter, req *http.Request) {
+	write(s, w, req, &apierrors.StatusError{ErrStatus: metav1.Status{
 		Status:  metav1.StatusFailure,
 		Code:    http.StatusRequestHeaderFieldsTooLarge,
 		Reason:  metav1.StatusReasonBadRequest,
 		Message: "the headers of the request are too large",
 	}})
-	count(req, http.StatusRequestHeaderFieldsTooLarge)
+	Count(req, http.StatusRequestHeaderFieldsTooLarge)
 }
 
-func notFound(s runtime.NegotiatedSerializer, w http.ResponseWriter, req *http.Request, message string) {
-	writeStatus(s, w, req, &apierrors.StatusError{ErrStatus: metav1.Status{
+// NotFound answers 404.
+func NotFound(s runtime.NegotiatedSerializer, w http.ResponseWriter, req *http.Request, message string) {
+	write(s, w, req, &apierrors.StatusError{ErrStatus: metav1.Status{
 		Status:  metav1.StatusFailure,
 		Code:    http.StatusNotFound,
 		Reason:  metav1.StatusReasonNotFound,
@@ -70,8 +72,8 @@ func notFound(s runtime.NegotiatedSerializer, w http.ResponseWriter, req *http.R
 // component is that of kube-aggregator in metrics.
 const component = "aggregator"
 
-// count counts an answer of the aggregator's own, which no backend counts.
-func count(req *http.Request, code int) {
+// Count counts an answer of the aggregator's own, which no backend counts.
+func Count(req *http.Request, code int) {
 	class := routing.Of(req)
 	labels := class.Labels()
 	metrics.RecordRequestTermination(req, labels, component, code)
@@ -90,10 +92,10 @@ func count(req *http.Request, code int) {
 		component, false, "", code, 0, took)
 }
 
-func writeStatus(s runtime.NegotiatedSerializer, w http.ResponseWriter, req *http.Request, status *apierrors.StatusError) {
+func write(s runtime.NegotiatedSerializer, w http.ResponseWriter, req *http.Request, answer *apierrors.StatusError) {
 	w.Header().Set("Cache-Control", "no-cache, private")
 	// An unknown replica is no failure.
-	if code := responsewriters.ErrorNegotiated(status, s, schema.GroupVersion{Version: "v1"}, w, req); code != http.StatusNotFound {
-		count(req, code)
+	if code := responsewriters.ErrorNegotiated(answer, s, schema.GroupVersion{Version: "v1"}, w, req); code != http.StatusNotFound {
+		Count(req, code)
 	}
 }
