@@ -56,6 +56,7 @@ func (b *batch) add(ctx context.Context, r read) error {
 		}
 	}
 	b.held += n
+	r.left()
 	b.bytes += size
 	b.events++
 	if r.release != nil {
@@ -135,7 +136,7 @@ func (b *batch) flush(ctx context.Context) error {
 
 // staysWhenFull reports whether a stream goes on while the cluster has more than search keeps. What has no room shows nothing to anybody. But who may write many
 // objects must not keep search from hearing that others lose rights.
-func (s *stream) staysWhenFull() bool { return s.decidesRights && s.target.Listed }
+func (s *stream) staysWhenFull() bool { return s.decidesRights() && s.target.Listed }
 
 func (b *batch) target() *streams.Stream { return b.stream.target }
 

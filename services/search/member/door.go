@@ -6,6 +6,7 @@ package member
 import (
 	"context"
 	"runtime"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -18,6 +19,12 @@ const (
 	memoryOfText = 3
 	// smallObject is what a stream may read of an object without taking memory. Almost all objects are smaller.
 	smallObject = 64 << 10
+	// tinyObject is what a stream may read of an object without a place. A decoder has up to twice as much.
+	tinyObject = 8 << 10
+	// placesAtOnce are the objects of a member that are not tiny and have no memory in a batch yet, and allPlaces those of all members.
+	placesAtOnce, allPlaces = 16, 256
+	// listsAtOnce are the lists of a member, whose answers are compressed.
+	listsAtOnce = 32
 	// memoryShares are the parts of the memory for batches: at most one is for a single member.
 	memoryShares = 4
 	// writesAtOnce are the transactions of a member, so that one which floods search does not take all connections of the database.
@@ -38,6 +45,8 @@ type Door struct {
 	// memory is for batches. large is for objects that are not small and for documents: each takes as much as the largest of them may need.
 	memory *semaphore.Weighted
 	large  chan struct{}
+	// places are for objects that are not tiny, on their way into a batch.
+	places chan struct{}
 	// decoders is for what reads objects and takes a processor. It leaves one processor to all else: readers would wait for each of many members.
 	decoders chan struct{}
 	// slow is the one of large that all members have which have lost their pace.
@@ -60,7 +69,7 @@ func NewDoor(limits Limits) (*Door, error) {
 	half := limits.memoryOfBatches()
 	return &Door{
 		Limits: limits, memory: semaphore.NewWeighted(half), large: make(chan struct{}, half/(memoryOfText*limits.largest())),
-		slow: make(chan struct{}, 1), patience: patience,
+		slow: make(chan struct{}, 1), patience: patience, places: make(chan struct{}, allPlaces),
 		decoders: make(chan struct{}, max(1, runtime.GOMAXPROCS(0)-1)),
 	}, nil
 }
@@ -69,9 +78,11 @@ func NewDoor(limits Limits) (*Door, error) {
 type entrance struct {
 	*Door
 	share int64
-	// memory, large and writes are those of this member. One that takes its time, or floods search, waits for itself and holds up no other.
+	// memory, large, places and writes are those of this member, and lists those that it sends. One that takes its time, or floods search, waits for itself and holds up no other.
 	own     *semaphore.Weighted
 	ownLong chan struct{}
+	places  chan struct{}
+	lists   chan struct{}
 	// lostPace is when it has lost its pace with a large object, if ever.
 	lostPace atomic.Value
 	writes   chan struct{}
@@ -90,9 +101,37 @@ func (d *Door) entrance() *entrance {
 	share := d.memoryOfBatches() / memoryShares
 	return &entrance{
 		Door: d, share: share, own: semaphore.NewWeighted(share), ownLong: make(chan struct{}, 1), writes: make(chan struct{}, writesAtOnce),
+		places: make(chan struct{}, placesAtOnce), lists: make(chan struct{}, listsAtOnce),
 		kinds: rate.NewLimiter(rate.Limit(kindsPerHour)/3600, 2*d.Resources),
 		rate:  rate.NewLimiter(rate.Limit(d.Changes), d.Changes*burst), dials: rate.NewLimiter(dialsPerSecond, d.Resources+spareDials),
 		overhead: newOverhead(d.Resources + spareDials),
+	}
+}
+
+// place waits for a place for an object that is not tiny. It is taken before a permit for a large object, and both before memory for a batch.
+func (e *entrance) place(ctx context.Context) (leave func(), err error) {
+	own, err := take(ctx, e.places)
+	if err != nil {
+		return nil, err
+	}
+	shared, err := take(ctx, e.Door.places)
+	if err != nil {
+		own()
+		return nil, err
+	}
+	return sync.OnceFunc(func() {
+		shared()
+		own()
+	}), nil
+}
+
+// take waits for one of the places in a channel.
+func take(ctx context.Context, from chan struct{}) (leave func(), err error) {
+	select {
+	case from <- struct{}{}:
+		return sync.OnceFunc(func() { <-from }), nil
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
 	}
 }
 

@@ -294,7 +294,11 @@ func cause(ctx context.Context, err error) error {
 // send sends a request, and decompresses the answer.
 func (g *guard) send(by http.RoundTripper, req *http.Request) (*http.Response, error) {
 	req = req.Clone(req.Context())
-	req.Header.Set("Accept-Encoding", "gzip") // so no transport decompresses by itself
+	accepted := "gzip"
+	if req.URL.Query().Get("watch") == "true" { // API servers compress none, and each would take memory as long as it lasts
+		accepted = "identity"
+	}
+	req.Header.Set("Accept-Encoding", accepted) // so no transport decompresses by itself
 	resp, err := by.RoundTrip(req)
 	if err != nil {
 		return nil, err
@@ -307,7 +311,7 @@ func (g *guard) send(by http.RoundTripper, req *http.Request) (*http.Response, e
 	resp.Body = &wireBody{resp.Body, g.overhead}
 	switch encoding := resp.Header.Get("Content-Encoding"); encoding {
 	case "", "identity":
-	case "gzip":
+	case accepted:
 		resp.Header.Del("Content-Encoding")
 		resp.ContentLength, resp.Body = -1, &decompressed{ReadCloser: resp.Body}
 	default:

@@ -24,11 +24,21 @@ type item struct {
 	text jsontext.Value
 	// release gives memory back once the item is in the database. It is nil for small items.
 	release func()
+	// leave gives the place back once a batch has memory for the item. It is nil for tiny items.
+	leave func()
 }
 
 func (i *item) done() {
+	i.left()
 	if i.release != nil {
 		i.release()
+	}
+}
+
+// left is called when a batch has memory for the item. It may be called again.
+func (i *item) left() {
+	if i.leave != nil {
+		i.leave()
 	}
 }
 
@@ -147,11 +157,11 @@ func (i *items) next(to func(item) error) error {
 	if err := i.check(int64(len(text))); err != nil {
 		return err
 	}
-	release := i.finish()
-	size := len(text)
+	read := i.finish()
+	read.text = text
 	i.caughtUp()
-	err = to(item{text, release})
-	if size > smallObject {
+	err = to(read)
+	if len(text) > tinyObject && i.json.StackDepth() != 1 { // the metadata of a list are its only large field
 		i.shrink()
 	}
 	i.begin(0)
@@ -196,6 +206,9 @@ type meter struct {
 	// permit is not nil if the item is large, and end ends the request.
 	permit *permit
 	end    context.CancelCauseFunc
+	// leave gives the place of the item back if it is not tiny. decides is set for objects that decide what readers see: they need no places.
+	leave   func()
+	decides bool
 	// unpaid are bytes that were read and count for nothing yet.
 	unpaid int
 	// follows is the watch that the items are of, or nil. busy is set in it while there may be more to read.
@@ -263,20 +276,20 @@ func (m *meter) setBusy(busy bool) {
 	}
 }
 
-// finish ends an item. The caller has to release what is not nil.
-func (m *meter) finish() (release func()) {
+// finish ends an item. The caller has to call done.
+func (m *meter) finish() (read item) {
+	read.leave, m.leave = m.leave, nil
 	if m.permit != nil {
 		m.permit.complete()
-		release, m.permit = m.permit.release, nil
+		read.release, m.permit = m.permit.release, nil
 	}
-	return release
+	return read
 }
 
 func (m *meter) close() {
 	m.setBusy(false)
-	if release := m.finish(); release != nil {
-		release()
-	}
+	read := m.finish()
+	read.done()
 }
 
 // Read implements io.Reader.
@@ -297,12 +310,21 @@ func (m *meter) read(into []byte) (int, error) {
 	m.count += int64(n)
 	m.unpaid += n
 	m.pay()
+	if m.count > tinyObject && m.leave == nil && !m.decides {
+		leave, failed := m.door.place(m.ctx)
+		if failed != nil {
+			return 0, failed
+		}
+		if m.leave = leave; len(m.door.Door.places) == allPlaces { // others wait
+			m.slow.left = min(m.slow.left, m.door.patience)
+		}
+	}
 	if m.count > smallObject && m.permit == nil {
 		permit, failed := m.door.holdLarge(m.ctx, m.end)
 		if failed != nil {
 			return 0, failed
 		}
-		m.permit = permit
+		m.permit, m.slow.left = permit, m.door.Timeout // its pace counts
 	}
 	if failed := m.check(m.count - int64(n)); failed != nil {
 		return 0, failed

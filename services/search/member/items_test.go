@@ -136,6 +136,7 @@ func sameItems(t *testing.T, sizes, ends []int) {
 	})
 	i.close()
 	require.NoError(t, err, "pieces end at %v", ends)
+	assert.Empty(t, e.places)
 	require.True(t, slices.Equal(want, got), "pieces end at %v", ends)
 	assert.Empty(t, e.large)
 	assert.Empty(t, e.ownLong)
@@ -144,7 +145,8 @@ func sameItems(t *testing.T, sizes, ends []int) {
 // TestPiecesOfAListMakeNoDifference has a list come in pieces that end before, in or after its objects, as those of an API server do that writes one by one.
 func TestPiecesOfAListMakeNoDifference(t *testing.T) {
 	for _, sizes := range [][]int{
-		{70_000, 70_000, 70_000}, {100_000, 10, 100_000, 150_000}, {10, 60_000, 66_000, 10, 300_000, 10}, {smallObject - 11, smallObject - 10, smallObject},
+		{70_000, 70_000, 70_000}, {100_000, 10, 100_000, 150_000}, {10, 60_000, 66_000, 10, 300_000, 10},
+		{9_000, 10, 8_000, tinyObject, 20_000, 10}, {tinyObject - 11, tinyObject - 10, tinyObject}, {smallObject - 11, smallObject - 10, smallObject},
 	} {
 		_, _, ends := listOf(sizes)
 		for _, after := range []int{-2, -1, 0, 1, 2} {

@@ -90,7 +90,7 @@ func (s source) open(ctx context.Context, query map[string]string) (body io.Read
 	ctx, cancel := context.WithCancelCause(ctx)
 	slow := time.AfterFunc(firstByte, func() { cancel(fmt.Errorf("no answer in %s", firstByte)) })
 	kind := inBulk
-	if streams.DecidesRights(s.resource) {
+	if s.decidesRights() {
 		kind = streamed
 	}
 	body, err = s.request(query).Stream(expecting(ctx, kind))
@@ -126,11 +126,27 @@ func (c *closing) Close() error {
 	return err
 }
 
+// decidesRights reports whether the objects decide what readers see.
+func (s source) decidesRights() bool { return streams.DecidesRights(s.resource) }
+
+// takeList waits until the member may send one more list. Those of objects that decide what readers see wait for no others.
+func (s source) takeList(ctx context.Context) (leave func(), err error) {
+	if s.decidesRights() {
+		return func() {}, nil
+	}
+	return take(ctx, s.door.lists)
+}
+
 // page reads a page of a list, and calls a function for each of its objects as it comes. It returns how many there were.
 func (s source) page(ctx context.Context, token string, each func(item) error) (next, resourceVersion string, count int, err error) {
 	if len(s.namespaces) > 0 {
 		return s.pageOfNamespaces(ctx, token, each)
 	}
+	leave, err := s.takeList(ctx)
+	if err != nil {
+		return "", "", 0, err
+	}
+	defer leave()
 	query := map[string]string{"limit": strconv.Itoa(pageSize)}
 	if token != "" {
 		query["continue"] = token
@@ -141,6 +157,7 @@ func (s source) page(ctx context.Context, token string, each func(item) error) (
 	}
 	defer body.Close() //nolint:errcheck // it was read
 	items := newItems(ctx, s.door, body, end)
+	items.decides = s.decidesRights()
 	defer items.close()
 	items.begin(0)
 	var metadata metav1.ListMeta
@@ -176,6 +193,14 @@ func (s source) page(ctx context.Context, token string, each func(item) error) (
 // with a streaming list.
 func (s source) watch(ctx context.Context, resourceVersion string, initial bool, opened func(), each func(event) error) error {
 	seconds := int64((watchTime + rand.N(watchTime)).Seconds())
+	leave := func() {}
+	if initial {
+		var err error
+		if leave, err = s.takeList(ctx); err != nil {
+			return err
+		}
+	}
+	defer leave()
 	query := map[string]string{"watch": "true", "allowWatchBookmarks": "true", "timeoutSeconds": strconv.FormatInt(seconds, 10)}
 	if initial {
 		query["sendInitialEvents"] = "true"
@@ -189,7 +214,7 @@ func (s source) watch(ctx context.Context, resourceVersion string, initial bool,
 	}
 	defer body.Close() //nolint:errcheck // it ends here
 	items := newItems(ctx, s.door, body, end)
-	items.quiet, items.follows = !initial, s.follows
+	items.quiet, items.follows, items.decides = !initial, s.follows, s.decidesRights()
 	defer items.close()
 	items.begin(0)
 	items.setBusy(true)
@@ -197,7 +222,10 @@ func (s source) watch(ctx context.Context, resourceVersion string, initial bool,
 	for {
 		var failed error
 		err := items.next(func(i item) error {
-			e := event{item: i, heard: items.heard, quiet: func() { items.quiet = true }}
+			e := event{item: i, heard: items.heard, quiet: func() {
+				items.quiet = true
+				leave()
+			}}
 			if failed = e.decode(); failed == nil {
 				failed = each(e)
 			}

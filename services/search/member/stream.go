@@ -94,8 +94,6 @@ type stream struct {
 	usage *usage
 	// full is why the last list, or what a watch said after it, is not stored whole.
 	full error
-	// decidesRights is set for resources that decide what readers see.
-	decidesRights bool
 
 	mu     sync.Mutex
 	status Status
@@ -106,9 +104,8 @@ type stream struct {
 func newStream(cluster string, kind streams.Kind, from source, to *store.Store) *stream {
 	s := &stream{
 		source: from, cluster: cluster, kind: kind, store: to, abandonedAfter: abandonedAfter, silence: silence, listInterval: listInterval, answers: &answers{}, endList: func() {},
-		usage:         &usage{cluster: cluster, store: to, limits: &from.door.Limits},
-		decidesRights: streams.DecidesRights(kind.GroupVersionResource),
-		status:        Status{Kind: kind, Phase: Pending, Since: time.Now()}, untrimmed: trimEvents,
+		usage:  &usage{cluster: cluster, store: to, limits: &from.door.Limits},
+		status: Status{Kind: kind, Phase: Pending, Since: time.Now()}, untrimmed: trimEvents,
 	}
 	s.details.Store(&kind.Details)
 	return s
@@ -297,7 +294,7 @@ func (s *stream) copy(ctx context.Context) error {
 	if isRefused(err) || isLimit(err) {
 		s.target.ResourceVersion = "" // the watch cannot go on after what it could not read
 	}
-	if s.decidesRights && isTooMuch(err) {
+	if s.decidesRights() && isTooMuch(err) {
 		limit := new(LimitError)
 		errors.As(err, &limit)
 		if failed := s.closeRights(ctx, limit); failed != nil {
