@@ -34,11 +34,13 @@ func (l *Limits) CheckConfig(config *rest.Config) error {
 	}
 	switch {
 	case server.Scheme != "https" && (server.Scheme != "http" || !l.allows(allowHTTP)):
-		return fmt.Errorf("the API server must be at https://HOST, not %q: everybody on the way could read the credentials (--member-allow=%s permits http)", server.Redacted(), allowHTTP)
+		return fmt.Errorf("the API server must be at https://HOST, not %q: everybody on the way could read the credentials (--member-allow=%s "+
+			"permits http)", server.Redacted(), allowHTTP)
 	case server.User != nil || server.RawQuery != "" || server.Fragment != "" || server.Host == "":
 		return fmt.Errorf("the address of the API server must be https://HOST:PORT/PATH, not %q", server.Redacted())
 	case config.Insecure && !l.allows(allowInsecureTLS):
-		return fmt.Errorf("without the CA of the API server, any server could take its place: give the CA instead of insecure-skip-tls-verify (--member-allow=%s permits that)", allowInsecureTLS)
+		return fmt.Errorf("without the CA of the API server, any server could take its place: give the CA instead of insecure-skip-tls-verify "+
+			"(--member-allow=%s permits that)", allowInsecureTLS)
 	case config.Proxy != nil && !l.allows(allowProxy):
 		return fmt.Errorf("search reaches clusters without proxies: leave out proxy-url (--member-allow=%s permits it)", allowProxy)
 	}
@@ -78,7 +80,8 @@ func (l *Limits) control(_, address string, _ syscall.RawConn) error {
 	return l.checkAddress(at.Addr())
 }
 
-// client returns an HTTP client for a member, and the configuration of what uses it. The transport of the hub's configuration knows by itself where to connect.
+// client returns an HTTP client for a member, and the configuration of what uses it. The transport of the hub's configuration knows by
+// itself where to connect.
 func (e *entrance) client(config *rest.Config) (*http.Client, error) {
 	next, err := e.roundTripper(config)
 	if err != nil {
@@ -114,8 +117,8 @@ func (e *entrance) transport(config *rest.Config) (http.RoundTripper, error) {
 		dialer.Control = nil
 	}
 	transport := &http.Transport{
-		Proxy: config.Proxy, TLSClientConfig: tls, TLSHandshakeTimeout: handshakeTimeout, DisableCompression: true, MaxResponseHeaderBytes: headerSize,
-		IdleConnTimeout: 90 * time.Second, MaxIdleConnsPerHost: 4, ForceAttemptHTTP2: true,
+		Proxy: config.Proxy, TLSClientConfig: tls, TLSHandshakeTimeout: handshakeTimeout, DisableCompression: true,
+		MaxResponseHeaderBytes: headerSize, IdleConnTimeout: 90 * time.Second, MaxIdleConnsPerHost: 4, ForceAttemptHTTP2: true,
 		DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
 			if err := e.admitDial(); err != nil {
 				return nil, err
@@ -144,4 +147,5 @@ func (e *entrance) transport(config *rest.Config) (http.RoundTripper, error) {
 
 func refuseRedirect(*http.Request, []*http.Request) error { return errRedirect }
 
-var errRedirect = errors.New("the API server redirects, which Kubernetes' API servers do not: search sends the credentials of a cluster nowhere else")
+var errRedirect = errors.New("the API server redirects, which Kubernetes' API servers do not: search sends the credentials of a cluster " +
+	"nowhere else")

@@ -134,8 +134,8 @@ func (b *batch) flush(ctx context.Context) error {
 	return nil
 }
 
-// staysWhenFull reports whether a stream goes on while the cluster has more than search keeps. What has no room shows nothing to anybody. But who may write many
-// objects must not keep search from hearing that others lose rights.
+// staysWhenFull reports whether a stream goes on while the cluster has more than search keeps. What has no room shows nothing to anybody.
+// But who may write many objects must not keep search from hearing that others lose rights.
 func (s *stream) staysWhenFull() bool { return s.decidesRights() && s.target.Listed }
 
 func (b *batch) target() *streams.Stream { return b.stream.target }
@@ -170,7 +170,8 @@ func (s *stream) put(ctx context.Context, batch store.Batch) error {
 	})
 }
 
-// replace has something else take the place of an object that the database refuses, so that its former state is not served as the current one.
+// replace has something else take the place of an object that the database refuses, so that its former state is not served as the current
+// one.
 func (s *stream) replace(ctx context.Context, alone store.Batch, why error) error {
 	change := alone.Changes[0]
 	s.refused(change.Object, why)

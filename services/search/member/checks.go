@@ -37,9 +37,9 @@ const (
 
 // Checks keep quiet streams from looking old. Bookmarks are too rare for that, and they say nothing about the member's etcd.
 //
-// In each round, one small consistent list proves that the member's API server and its etcd answer. Then all streams of the member that have an open watch
-// and nothing unwritten have what the member had a second ago. A watch that hangs although its member answers is the exception: it is opened anew
-// after two minutes of silence. All members of a replica that answer promptly are written in one statement.
+// In each round, one small consistent list proves that the member's API server and its etcd answer. Then all streams of the member that
+// have an open watch and nothing unwritten have what the member had a second ago. A watch that hangs although its member answers is the
+// exception: it is opened anew after two minutes of silence. All members of a replica that answer promptly are written in one statement.
 type Checks struct {
 	store *store.Store
 
@@ -74,8 +74,8 @@ func (c *Checks) Run(ctx context.Context) {
 	wait.UntilWithContext(ctx, func(ctx context.Context) { c.roundAt(ctx, time.Now().Add(-dispatchTime)) }, checkInterval)
 }
 
-// roundAt asks all members at once, and notes which streams have what the members had at a time. Members that take their time make no other look old: those
-// are noted first that answer promptly. A member that is still being asked is left out.
+// roundAt asks all members at once, and notes which streams have what the members had at a time. Members that take their time make no other
+// look old: those are noted first that answer promptly. A member that is still being asked is left out.
 func (c *Checks) roundAt(ctx context.Context, at time.Time) {
 	asking, cancel := context.WithTimeout(ctx, 2*checkTimeout)
 	defer cancel()
@@ -174,7 +174,8 @@ func (s source) ask(ctx context.Context) error {
 type following struct {
 	began  time.Time
 	target *streams.Stream
-	// unwritten counts events that were read and are not in the store yet, and watches of which something may have come that is not read to its end.
+	// unwritten counts events that were read and are not in the store yet, and watches of which something may have come that is not read to
+	// its end.
 	unwritten atomic.Int64
 	// checked is when the last check has found that the store had everything, in nanoseconds since 1970.
 	checked atomic.Int64

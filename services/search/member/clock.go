@@ -8,7 +8,8 @@ import (
 	"time"
 )
 
-// clock ends a request for which a member takes too long. It runs only while search waits for the member, not while the member waits for search.
+// clock ends a request for which a member takes too long. It runs only while search waits for the member, not while the member waits for
+// search.
 type clock struct {
 	left  time.Duration
 	timer *time.Timer

@@ -43,7 +43,8 @@ type definitions struct {
 	columns map[string]map[string][]byte
 }
 
-// describe sets the columns of kinds. It reads those definitions again that have changed, if it is time to look. Not every member lets its definitions be read.
+// describe sets the columns of kinds. It reads those definitions again that have changed, if it is time to look. Not every member lets its
+// definitions be read.
 func (d *definitions) describe(ctx context.Context, kinds []streams.Kind) error {
 	var err error
 	if !time.Now().Before(d.next) {
@@ -100,7 +101,8 @@ func (d *definitions) read(ctx context.Context, kinds []streams.Kind) error {
 	return nil
 }
 
-// metadata returns the resourceVersions of definitions by name. Of others, it keeps nothing: a member may send pages as long as there is time.
+// metadata returns the resourceVersions of definitions by name. Of others, it keeps nothing: a member may send pages as long as there is
+// time.
 func (d *definitions) metadata(ctx context.Context, wanted map[string]bool) (map[string]string, error) {
 	versions := map[string]string{}
 	for token := ""; ; {

@@ -33,9 +33,11 @@ const (
 	burst = 200
 	// dialsPerSecond are the connections to a member in the long run. At once, there may be one for each resource, and spareDials.
 	dialsPerSecond, spareDials = 5, 100
-	// kindsPerHour are the resources that a member may have in the long run which it did not have before. At once, there may be twice as many as are copied.
+	// kindsPerHour are the resources that a member may have in the long run which it did not have before. At once, there may be twice as many
+	// as are copied.
 	kindsPerHour = 100
-	// changeSize is the size of objects from which on one counts as several changes, and changeRows is how many labels and owners count as one.
+	// changeSize is the size of objects from which on one counts as several changes, and changeRows is how many labels and owners count as
+	// one.
 	changeSize, changeRows = 8 << 10, 20
 )
 
@@ -47,7 +49,8 @@ type Door struct {
 	large  chan struct{}
 	// places are for objects that are not tiny, on their way into a batch.
 	places chan struct{}
-	// decoders is for what reads objects and takes a processor. It leaves one processor to all else: readers would wait for each of many members.
+	// decoders is for what reads objects and takes a processor. It leaves one processor to all else: readers would wait for each of many
+	// members.
 	decoders chan struct{}
 	// slow is the one of large that all members have which have lost their pace.
 	slow chan struct{}
@@ -78,7 +81,8 @@ func NewDoor(limits Limits) (*Door, error) {
 type entrance struct {
 	*Door
 	share int64
-	// memory, large, places and writes are those of this member, and lists those that it sends. One that takes its time, or floods search, waits for itself and holds up no other.
+	// memory, large, places and writes are those of this member, and lists those that it sends. One that takes its time, or floods search,
+	// waits for itself and holds up no other.
 	own     *semaphore.Weighted
 	ownLong chan struct{}
 	places  chan struct{}
@@ -108,7 +112,8 @@ func (d *Door) entrance() *entrance {
 	}
 }
 
-// place waits for a place for an object that is not tiny. It is taken before a permit for a large object, and both before memory for a batch.
+// place waits for a place for an object that is not tiny. It is taken before a permit for a large object, and both before memory for a
+// batch.
 func (e *entrance) place(ctx context.Context) (leave func(), err error) {
 	own, err := take(ctx, e.places)
 	if err != nil {
@@ -180,8 +185,8 @@ func (e *entrance) admit(ctx context.Context) error { return e.rate.Wait(ctx) }
 // charge counts more changes, for which the next one waits.
 func (e *entrance) charge(changes int) { e.rate.ReserveN(time.Now(), min(changes, e.rate.Burst())) }
 
-// admitDial refuses a connection after too many. For one request, net/http opens connections without an end and without a pause, if the API server takes
-// each, and then no request on it. One that cannot be opened does not count: an API server that is away has sent nothing.
+// admitDial refuses a connection after too many. For one request, net/http opens connections without an end and without a pause, if the API
+// server takes each, and then no request on it. One that cannot be opened does not count: an API server that is away has sent nothing.
 func (e *entrance) admitDial() error {
 	if e.dials.Tokens() >= 1 {
 		return nil

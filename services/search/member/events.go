@@ -66,8 +66,8 @@ type involvingEvent struct {
 // maxEvent bounds an event that is copied. Kubernetes allows 1 kB of text in one, but any annotations.
 const maxEvent = 8 << 10
 
-// maxEvents is how many events of a member are kept: the latest ones. They are trimmed after each trimEvents more. Other limits do not count them, because the
-// member forgets its own after an hour.
+// maxEvents is how many events of a member are kept: the latest ones. They are trimmed after each trimEvents more. Other limits do not
+// count them, because the member forgets its own after an hour.
 const maxEvents, trimEvents = 50_000, 5000
 
 // trim keeps the events of a member from becoming too many, after some more were written.
@@ -83,7 +83,8 @@ func (b *batch) trim(ctx context.Context, more int) error {
 	return s.store.TrimEvents(ctx, s.cluster, maxEvents)
 }
 
-// of returns what an event is about, or nil if its events do not count. An event was not seen after now, whatever it says: it would stay for ever.
+// of returns what an event is about, or nil if its events do not count. An event was not seen after now, whatever it says: it would stay
+// for ever.
 func (i *involvement) of(o *store.Object) (*store.Involved, error) {
 	if len(o.JSON) > maxEvent {
 		return nil, nil //nolint:nilnil // an event that is none

@@ -92,8 +92,8 @@ type read struct {
 	change *store.Change
 	// resourceVersion is where a watch goes on after the event.
 	resourceVersion string
-	// heard is up to when the event and those before it are all that the member has said, in each namespace if they are watched one by one. It is zero if
-	// that is not known.
+	// heard is up to when the event and those before it are all that the member has said, in each namespace if they are watched one by one. It
+	// is zero if that is not known.
 	heard time.Time
 	// listed is set at the end of a streaming list.
 	listed bool
@@ -131,8 +131,8 @@ const (
 	deletedObject
 )
 
-// change returns what the store is to know of an object: nothing of an event about something that does not count, or of an object of a list that has no name.
-// A watch cannot go on after such an object, because any object of the store may be an older state of it.
+// change returns what the store is to know of an object: nothing of an event about something that does not count, or of an object of a list
+// that has no name. A watch cannot go on after such an object, because any object of the store may be an older state of it.
 func (s *stream) change(object []byte, how occasion) (change *store.Change, resourceVersion string, err error) {
 	var o store.Object
 	s.door.decode(func() { o, err = NewObject(s.cluster, s.kind, object) })

@@ -24,8 +24,8 @@ import (
 const (
 	// failureSize bounds the body of an answer that is an error.
 	failureSize = 64 << 10
-	// discoveryObjects bounds the JSON objects of a round of discovery, and the nulls, which may stand for objects: three bytes of JSON may become 300 in memory.
-	// A resource with two subresources has six. discoveryParts bounds the names and values of all kinds.
+	// discoveryObjects bounds the JSON objects of a round of discovery, and the nulls, which may stand for objects: three bytes of JSON may
+	// become 300 in memory. A resource with two subresources has six. discoveryParts bounds the names and values of all kinds.
 	discoveryObjects, discoveryParts = 100_000, 1_000_000
 	// roundRequests bounds the documents of a round of discovery: old API servers have one for each group-version.
 	roundRequests = 2000
@@ -38,7 +38,8 @@ const (
 // guard is between client-go and a member. It refuses redirects, decompresses with a limit, and bounds each answer.
 type guard struct {
 	*entrance
-	// next is for few requests, and bulk for those that copy objects: there may be many of these, and they may wait for long until search reads on.
+	// next is for few requests, and bulk for those that copy objects: there may be many of these, and they may wait for long until search
+	// reads on.
 	next, bulk http.RoundTripper
 }
 
@@ -128,8 +129,8 @@ func (r *round) ask(end context.CancelCauseFunc) (stop func() bool, err error) {
 	return context.AfterFunc(asking, func() { end(context.Cause(asking)) }), nil
 }
 
-// awaits is called when a request is sent, and what it returns when the answer begins. A member of which search has a large document may take its time for
-// the beginning of few others: an API server behind it may be slow.
+// awaits is called when a request is sent, and what it returns when the answer begins. A member of which search has a large document may
+// take its time for the beginning of few others: an API server behind it may be slow.
 func (r *round) awaits(patience time.Duration) (answered func()) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -193,7 +194,8 @@ func (r *round) add(ctx context.Context, e *entrance, path string, text []byte) 
 			r.objects--
 		}
 		if r.objects < 0 || r.parts < 0 || tokens.StackDepth() > maxDepth {
-			return r.fail("", "discovery has more than %d objects or %d parts, or is nested deeper than %d", discoveryObjects, discoveryParts, maxDepth)
+			return r.fail("", "discovery has more than %d objects or %d parts, or is nested deeper than %d", discoveryObjects, discoveryParts,
+				maxDepth)
 		}
 	}
 	return r.hold(ctx, e, r.objects < discoveryObjects-manyObjects)
@@ -255,7 +257,7 @@ func (g *guard) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 	var resp *http.Response
 	var err error
-	slow.wait(func() { resp, err = g.send(g.next, req.WithContext(ctx)) })
+	slow.wait(func() { resp, err = g.send(g.next, req.WithContext(ctx)) }) //nolint:bodyclose // it is closed below
 	answered()
 	if err != nil {
 		return nil, cause(ctx, err)
@@ -370,7 +372,8 @@ type decompressed struct {
 	silent int
 }
 
-// maxSilent is how much of a compressed body may come without any text. A compressed body can have parts without an end that stand for nothing.
+// maxSilent is how much of a compressed body may come without any text. A compressed body can have parts without an end that stand for
+// nothing.
 const maxSilent = 64 << 10
 
 func (d *decompressed) Read(into []byte) (int, error) {

@@ -57,7 +57,10 @@ type items struct {
 func newItems(ctx context.Context, door *entrance, body io.Reader, end context.CancelCauseFunc) *items {
 	m := &meter{ctx: ctx, door: door, from: body, end: end}
 	m.slow = newClock(door.Timeout, func() {
-		end(&LimitError{Limit: limitTime, Flag: "member-timeout", Message: fmt.Sprintf("the answer stands still, or an object takes longer than %s", door.Timeout)})
+		end(&LimitError{
+			Limit: limitTime, Flag: "member-timeout",
+			Message: fmt.Sprintf("the answer stands still, or an object takes longer than %s", door.Timeout),
+		})
 	})
 	return &items{meter: m, json: jsontext.NewDecoder(m, asSent)}
 }
@@ -168,8 +171,8 @@ func (i *items) next(to func(item) error) error {
 	return err
 }
 
-// shrink gives the buffer of a large item back, with a decoder that is at the same place: between two events, or in the array of a list. It reads nothing of the
-// member: an array of a text is complete without what follows, unlike that of a number.
+// shrink gives the buffer of a large item back, with a decoder that is at the same place: between two events, or in the array of a list. It
+// reads nothing of the member: an array of a text is complete without what follows, unlike that of a number.
 func (i *items) shrink() {
 	kept := slices.Concat(i.json.UnreadBuffer(), i.kept.Bytes())
 	i.kept = *bytes.NewBuffer(kept)
@@ -214,7 +217,8 @@ type meter struct {
 	// follows is the watch that the items are of, or nil. busy is set in it while there may be more to read.
 	follows *following
 	busy    bool
-	// drained is set if the last read has taken all that had come by then, which was at came. heard is up to when all was read that had come, or zero.
+	// drained is set if the last read has taken all that had come by then, which was at came. heard is up to when all was read that had come,
+	// or zero.
 	drained     bool
 	came, heard time.Time
 	// works is set while the reader has a turn at the processors.
@@ -250,7 +254,8 @@ func (m *meter) rest() {
 // paid counts bytes as part of what was admitted.
 func (m *meter) paid(n int) { m.unpaid = max(m.unpaid-n, 0) }
 
-// pay has the member pay for all that it has sent beside what was admitted, whatever it is: the next item waits for that. Some of it may be of that item.
+// pay has the member pay for all that it has sent beside what was admitted, whatever it is: the next item waits for that. Some of it may be
+// of that item.
 func (m *meter) pay() {
 	if changes := (m.unpaid - readAhead) / changeSize; changes > 0 {
 		m.unpaid -= changes * changeSize

@@ -5,5 +5,6 @@
 
 package member
 
-// With this experiment, Go 1.26 has its own encoding/json/v2, which does not know the option "embed": objects would lose their fields without an error.
+// With this experiment, Go 1.26 has its own encoding/json/v2, which does not know the option "embed": objects would lose their fields
+// without an error.
 var _ = doNotBuildSearchWithGOEXPERIMENTjsonv2

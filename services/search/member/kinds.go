@@ -50,7 +50,8 @@ func (r Rule) hasGroup(group string) bool {
 	return (r.Group == "*" || r.Group == group) && (!r.Custom || !clientgoscheme.Scheme.IsGroupRegistered(group))
 }
 
-// includes reports whether a rule is about a resource. One that can only be listed, such as measured values, changes with each list: it must be named.
+// includes reports whether a rule is about a resource. One that can only be listed, such as measured values, changes with each list: it
+// must be named.
 func (r Rule) includes(resource schema.GroupResource, watchable bool) bool {
 	if slices.Contains(never, resource) {
 		return false
@@ -117,12 +118,14 @@ func limitKinds(kinds []streams.Kind, most int) ([]streams.Kind, *LimitError) {
 		return 1
 	}
 	sorted := slices.SortedStableFunc(slices.Values(kinds), func(a, b streams.Kind) int {
-		return cmp.Or(cmp.Compare(foreign(a), foreign(b)), cmp.Compare(a.Group, b.Group), cmp.Compare(a.Resource, b.Resource), cmp.Compare(a.Version, b.Version))
+		return cmp.Or(cmp.Compare(foreign(a), foreign(b)), cmp.Compare(a.Group, b.Group), cmp.Compare(a.Resource, b.Resource),
+			cmp.Compare(a.Version, b.Version))
 	})
 	return sorted[:most], limited("resources", "member-max-resources", "of %d resources, %d are copied", len(kinds), most)
 }
 
-// kindOf returns a resource as a member describes it, as far as that is the member's to say. Names that no CustomResourceDefinition could have are left out.
+// kindOf returns a resource as a member describes it, as far as that is the member's to say. Names that no CustomResourceDefinition could
+// have are left out.
 func kindOf(gv schema.GroupVersion, r metav1.APIResource) streams.Kind {
 	kind := streams.Kind{
 		GroupVersionResource: gv.WithResource(r.Name), Name: r.Kind, Namespaced: r.Namespaced,

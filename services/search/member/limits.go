@@ -43,7 +43,8 @@ const (
 
 var exceptions = []string{allowHTTP, allowInsecureTLS, allowProxy, allowLoopback, allowLinkLocal}
 
-// Standard returns the limits for a process with 512 MiB of memory. An object of etcd's usual 1.5 MiB has up to 9 MiB as JSON: "<" is written as \u003c.
+// Standard returns the limits for a process with 512 MiB of memory. An object of etcd's usual 1.5 MiB has up to 9 MiB as JSON: "<" is
+// written as \u003c.
 func Standard() Limits {
 	return Limits{
 		ObjectSize: resource.MustParse("10Mi"), DocumentSize: resource.MustParse("16Mi"),
@@ -63,11 +64,14 @@ func (l *Limits) AddFlags(fs *pflag.FlagSet) {
 	fs.IntVar(&l.Objects, "member-max-objects", l.Objects, "Objects that are kept of a cluster. More are not copied.")
 	size(&l.Size, "member-max-size", "Size of the objects and documents that are kept of a cluster, in the database. More are not copied.")
 	fs.IntVar(&l.Changes, "member-max-changes", l.Changes,
-		"Changes that are copied of a cluster in a second, in the long run; 200 times as many at once. More wait. A change of a large object counts more than once.")
-	fs.DurationVar(&l.Timeout, "member-timeout", l.Timeout, "How long a cluster may take for one object or document, and for the next bytes of a list.")
+		"Changes that are copied of a cluster in a second, in the long run; 200 times as many at once. More wait. A change of a large object "+
+			"counts more than once.")
+	fs.DurationVar(&l.Timeout, "member-timeout", l.Timeout, "How long a cluster may take for one object or document, and for the next bytes "+
+		"of a list.")
 	size(&l.Memory, "member-memory", "Memory for objects of all clusters on their way into the database. Copying waits for it.")
 	fs.StringSliceVar(&l.Allow, "member-allow", l.Allow, "What search refuses in PediaClusters otherwise: "+
-		"http (servers without TLS), insecure-tls (no verification of certificates), proxy (proxy-url in kubeconfigs), loopback and link-local (such addresses).")
+		"http (servers without TLS), insecure-tls (no verification of certificates), proxy (proxy-url in kubeconfigs), loopback and link-local "+
+		"(such addresses).")
 }
 
 // Validate returns what is wrong with the flags.
@@ -86,7 +90,8 @@ func (l *Limits) Validate() error {
 	case l.Timeout < time.Second:
 		return errors.New("--member-timeout must be at least 1s")
 	case l.Memory.Value() < memoryOfText*l.largest()*memoryShares:
-		return fmt.Errorf("--member-memory must be at least %d times --member-max-object-size and --member-max-document-size", memoryOfText*memoryShares)
+		return fmt.Errorf("--member-memory must be at least %d times --member-max-object-size and --member-max-document-size",
+			memoryOfText*memoryShares)
 	}
 	return nil
 }

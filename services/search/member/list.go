@@ -9,7 +9,8 @@ import (
 	"time"
 )
 
-// list copies all objects, removes others, and goes on to watch. If they cannot be watched for some reason, it returns when they are to be listed again.
+// list copies all objects, removes others, and goes on to watch. If they cannot be watched for some reason, it returns when they are to be
+// listed again.
 func (s *stream) list(ctx context.Context, unwatched error) error {
 	s.endList = beginList(s.store)
 	defer func() { s.endList() }()
@@ -48,8 +49,8 @@ func standsStill(err error) bool {
 	return errors.As(err, &limit) && limit.Limit == limitTime
 }
 
-// listed ends a list. If the cluster has more than search keeps, the list does not count as complete, and what the cluster has no more goes nevertheless. An error
-// says so, unless the watch goes on.
+// listed ends a list. If the cluster has more than search keeps, the list does not count as complete, and what the cluster has no more goes
+// nevertheless. An error says so, unless the watch goes on.
 func (s *stream) listed(ctx context.Context, listing int64, resourceVersion string) error {
 	if s.full != nil {
 		if err := s.keepTrying(ctx, func() error { return s.store.RemoveUnlisted(ctx, s.target, listing) }); err != nil {
@@ -71,7 +72,9 @@ func (s *stream) listed(ctx context.Context, listing int64, resourceVersion stri
 
 // pages copies a list page by page. If its token expires, it begins again.
 func (s *stream) pages(ctx context.Context, listing int64) (resourceVersion string, err error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, listTime, &LimitError{Limit: limitListTime, Message: "the list takes longer than " + listTime.String()})
+	ctx, cancel := context.WithTimeoutCause(ctx, listTime, &LimitError{
+		Limit: limitListTime, Message: "the list takes longer than " + listTime.String(),
+	})
 	defer cancel()
 	ctx, end := context.WithCancel(ctx)
 	defer end()

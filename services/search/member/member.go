@@ -151,7 +151,8 @@ func (m *Member) Status() (Health, []Status) {
 		all = append(all, r.Status())
 	}
 	slices.SortFunc(all, func(a, b Status) int {
-		return cmp.Or(cmp.Compare(a.Kind.Group, b.Kind.Group), cmp.Compare(a.Kind.Resource, b.Kind.Resource), cmp.Compare(a.Kind.Version, b.Kind.Version))
+		return cmp.Or(cmp.Compare(a.Kind.Group, b.Kind.Group), cmp.Compare(a.Kind.Resource, b.Kind.Resource),
+			cmp.Compare(a.Kind.Version, b.Kind.Version))
 	})
 	health := m.health
 	health.Limit = strings.Join(slices.DeleteFunc([]string{health.Limit, m.documentsFull}, func(text string) bool { return text == "" }), "; ")
@@ -246,7 +247,8 @@ func (m *Member) setFailure(err error) {
 	}
 }
 
-// discover returns the wanted resources that the member has. Those of groups in missing are not known now: an aggregated API server is away.
+// discover returns the wanted resources that the member has. Those of groups in missing are not known now: an aggregated API server is
+// away.
 func (m *Member) discover(ctx context.Context) (kinds []streams.Kind, missing []string, err error) {
 	if err := m.door.admit(ctx); err != nil { // documents count as changes, too
 		return nil, nil, err
@@ -315,7 +317,8 @@ func (m *Member) isMine(resource schema.GroupVersionResource) bool {
 	return m.shards.Mine(m.name + " " + resource.String())
 }
 
-// adjust starts and stops streams: those of this replica run. Only Run calls it. Others look at the streams meanwhile, so it holds no lock while it waits.
+// adjust starts and stops streams: those of this replica run. Only Run calls it. Others look at the streams meanwhile, so it holds no lock
+// while it waits.
 func (m *Member) adjust(ctx context.Context, kinds []streams.Kind, missing []string) {
 	wanted := map[schema.GroupVersionResource]streams.Kind{}
 	for _, kind := range kinds {
@@ -355,7 +358,8 @@ func (m *Member) adjust(ctx context.Context, kinds []streams.Kind, missing []str
 		m.start(ctx, kind)
 	}
 	if late {
-		m.limit(limited("resources", "", "the cluster has had more than %d resources, and others too often: more begin later", m.door.kinds.Burst()))
+		m.limit(limited("resources", "", "the cluster has had more than %d resources, and others too often: more begin later",
+			m.door.kinds.Burst()))
 	}
 }
 

@@ -15,9 +15,9 @@ import (
 // lists is how many streams of the process list.
 var lists atomic.Int64
 
-// beginList is called when a stream begins to list, and what it returns at the end, or more often. Lists leave a heap that the process needs no more, and that the
-// Go runtime would give back over some minutes. After the last one, the process gives it back at once: 10 seconds after a first copy of
-// 100,000 objects, it has 102 MB rather than 272, and had 91 before (bench-search).
+// beginList is called when a stream begins to list, and what it returns at the end, or more often. Lists leave a heap that the process
+// needs no more, and that the Go runtime would give back over some minutes. After the last one, the process gives it back at once: 10
+// seconds after a first copy of 100,000 objects, it has 102 MB rather than 272, and had 91 before (bench-search).
 func beginList(s *store.Store) (end func()) {
 	lists.Add(1)
 	return sync.OnceFunc(func() {

@@ -25,8 +25,8 @@ import (
 	"github.com/tripod-k8s/tripod/services/search/store/streams"
 )
 
-// Objects are read with what will be encoding/json/v2. With encoding/json, one of 3 kB took eight times as long (205 rather than 27 µs, BenchmarkNewObject),
-// which was most of what a first list cost this process.
+// Objects are read with what will be encoding/json/v2. With encoding/json, one of 3 kB took eight times as long (205 rather than 27 µs,
+// BenchmarkNewObject), which was most of what a first list cost this process.
 //
 // Each object is read once, here, by strict rules, and written anew. So all that read it afterwards, with whatever parser, read the same.
 
@@ -131,9 +131,10 @@ func readBookmark(object []byte) (b bookmark, err error) {
 	return b, err
 }
 
-// NewObject returns an object of a cluster as the store keeps it: with its kind, which items of lists do not have, and with the name of the cluster and
-// the resourceVersion there, but without what only says who wrote which fields. If the object is refused, the error is a *RefusedError, and the result has
-// the namespace and the name if these could be read. If no object of the store can have them, it has others that stand for them.
+// NewObject returns an object of a cluster as the store keeps it: with its kind, which items of lists do not have, and with the name of the
+// cluster and the resourceVersion there, but without what only says who wrote which fields. If the object is refused, the error is a
+// *RefusedError, and the result has the namespace and the name if these could be read. If no object of the store can have them, it has
+// others that stand for them.
 func NewObject(cluster string, kind streams.Kind, text []byte) (store.Object, error) {
 	var d document
 	var m metadata
@@ -212,8 +213,8 @@ func identity(kind streams.Kind, namespace, name string) (store.Object, error) {
 	return store.Object{Namespace: namespace, Name: name}, nil
 }
 
-// standIn returns the name under which a refused object is known whose own name the store cannot have. No object can have this one. So the store has no older
-// state of the object, and a watch can go on after it.
+// standIn returns the name under which a refused object is known whose own name the store cannot have. No object can have this one. So the
+// store has no older state of the object, and a watch can go on after it.
 func standIn(name string) string {
 	sum := sha256.Sum256([]byte(name))
 	return shortened(name, 80) + "%" + hex.EncodeToString(sum[:])
@@ -258,8 +259,8 @@ func checkMetadata(m *metadata) error {
 	return nil
 }
 
-// refusedObject returns what stands for an object that is refused. Without one of its RBAC objects, what a cluster allows is not known, so it allows
-// nothing: this one cannot be read as what it is.
+// refusedObject returns what stands for an object that is refused. Without one of its RBAC objects, what a cluster allows is not known, so
+// it allows nothing: this one cannot be read as what it is.
 func refusedObject(cluster string, kind streams.Kind, o store.Object, why error) store.Change {
 	if kind.Group != rbacv1.GroupName {
 		return store.Change{Object: store.Object{Namespace: o.Namespace, Name: o.Name}, Deleted: true}
@@ -269,7 +270,10 @@ func refusedObject(cluster string, kind streams.Kind, o store.Object, why error)
 	text, _ := json.Marshal(map[string]any{ //nolint:errcheck // it is made of texts
 		"apiVersion": apiVersion, "kind": name, "rules": unreadable, "subjects": unreadable, "roleRef": unreadable, "metadata": &metadata{
 			Namespace: o.Namespace, Name: o.Name,
-			Annotations: map[string]string{v1beta1.ClusterAnnotation: cluster, v1beta1.ResourceVersionAnnotation: "", access.RefusedAnnotation: shortened(why.Error(), maxMessage)},
+			Annotations: map[string]string{
+				v1beta1.ClusterAnnotation: cluster, v1beta1.ResourceVersionAnnotation: "",
+				access.RefusedAnnotation: shortened(why.Error(), maxMessage),
+			},
 		},
 	}, json.Deterministic(true), jsontext.AllowInvalidUTF8(true))
 	return store.Change{Object: store.Object{Namespace: o.Namespace, Name: o.Name, JSON: text}}

@@ -17,8 +17,8 @@ const (
 	distrust = 10 * time.Minute
 )
 
-// permit lets a member send a large object or document. All members share few of them, so a member has to keep a pace. The slow ones have one permit for all
-// of them, with which --member-timeout is their only limit.
+// permit lets a member send a large object or document. All members share few of them, so a member has to keep a pace. The slow ones have
+// one permit for all of them, with which --member-timeout is their only limit.
 type permit struct {
 	door *entrance
 	// lost ends the request.
@@ -26,8 +26,8 @@ type permit struct {
 	looks *time.Timer
 
 	mu sync.Mutex
-	// bytes are those since the last look. asked is for how long search has waited for the member since then, waits are the reads that do so now, and since
-	// is when they began.
+	// bytes are those since the last look. asked is for how long search has waited for the member since then, waits are the reads that do so
+	// now, and since is when they began.
 	bytes, waits int
 	asked        time.Duration
 	since        time.Time
@@ -116,7 +116,8 @@ func (p *permit) look() {
 				p.slow = true
 			default:
 				p.lost(&LimitError{
-					Limit: limitTime, Message: fmt.Sprintf("a large object comes with less than %d KiB a second, and search reads one at a time of those", pace>>10),
+					Limit: limitTime, Message: fmt.Sprintf("a large object comes with less than %d KiB a second, and search reads one at a time of those",
+						pace>>10),
 				})
 				return
 			}

@@ -14,8 +14,9 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
-// Members are not all kube-apiservers of today, and behind one may be aggregated API servers of anybody: some refuse streaming lists, or take them and never
-// end them, some refuse watches, some give their objects no uid and no resourceVersion. What can be listed is copied nevertheless.
+// Members are not all kube-apiservers of today, and behind one may be aggregated API servers of anybody: some refuse streaming lists, or
+// take them and never end them, some refuse watches, some give their objects no uid and no resourceVersion. What can be listed is copied
+// nevertheless.
 
 const (
 	// listInterval is how often a resource is listed that cannot be watched. Search warns of copies that are three times as old.
@@ -35,7 +36,8 @@ func codeOf(err error) int {
 	return int(status.Status().Code)
 }
 
-// isForLater reports whether an answer says nothing about what the member can do: it does not know the sender, has too much to do, or is not available.
+// isForLater reports whether an answer says nothing about what the member can do: it does not know the sender, has too much to do, or is
+// not available.
 func isForLater(code int) bool {
 	switch code {
 	case 0, http.StatusUnauthorized, http.StatusTooManyRequests, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
@@ -72,7 +74,8 @@ var errNoVersion = errors.New("its lists have no resourceVersion")
 func (s *stream) awaitNextList(ctx context.Context, why error) error {
 	s.set(func(status *Status) {
 		status.Phase, status.Listing, status.Reason = Syncing, false, notWatched
-		status.Message = shortened("the resource cannot be watched, so search lists it every "+s.listInterval.String()+": "+why.Error(), maxMessage)
+		status.Message = shortened("the resource cannot be watched, so search lists it every "+s.listInterval.String()+": "+why.Error(),
+			maxMessage)
 	})
 	s.tell(ctx)
 	sleep(ctx, s.listInterval)

@@ -189,8 +189,8 @@ func (s source) page(ctx context.Context, token string, each func(item) error) (
 	return metadata.Continue, metadata.ResourceVersion, count, err
 }
 
-// watch calls opened when the member has taken the watch, and then each for the events after a resourceVersion, until the watch ends. With initial, it begins
-// with a streaming list.
+// watch calls opened when the member has taken the watch, and then each for the events after a resourceVersion, until the watch ends. With
+// initial, it begins with a streaming list.
 func (s source) watch(ctx context.Context, resourceVersion string, initial bool, opened func(), each func(event) error) error {
 	seconds := int64((watchTime + rand.N(watchTime)).Seconds())
 	leave := func() {}

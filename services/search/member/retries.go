@@ -27,8 +27,8 @@ func storeRetries() *wait.Backoff {
 	return &wait.Backoff{Duration: time.Second, Factor: 2, Jitter: 0.5, Steps: 4, Cap: 5 * time.Second}
 }
 
-// limitRetries are the pauses after a member has sent more than search takes, or was too slow. Most will do so again, but a moment without processors is over
-// soon.
+// limitRetries are the pauses after a member has sent more than search takes, or was too slow. Most will do so again, but a moment without
+// processors is over soon.
 func limitRetries() *wait.Backoff {
 	return &wait.Backoff{Duration: 5 * time.Second, Factor: 2, Jitter: 0.5, Steps: 9, Cap: 15 * time.Minute}
 }

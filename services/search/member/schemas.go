@@ -27,7 +27,8 @@ const (
 	openAPI         = "/openapi/v3"
 )
 
-// schemas copies the version of a member, and the OpenAPI documents of the group-versions that are searched, so that clients can explain their fields.
+// schemas copies the version of a member, and the OpenAPI documents of the group-versions that are searched, so that clients can explain
+// their fields.
 type schemas struct {
 	member *Member
 	next   time.Time
@@ -35,7 +36,8 @@ type schemas struct {
 	full *LimitError
 }
 
-// copy copies the documents that have changed, if it is time to look. A member without documents, or with wrong ones, is searched all the same.
+// copy copies the documents that have changed, if it is time to look. A member without documents, or with wrong ones, is searched all the
+// same.
 func (s *schemas) copy(ctx context.Context, kinds []streams.Kind) error {
 	if time.Now().Before(s.next) {
 		return nil

@@ -31,7 +31,8 @@ const (
 	Pending Phase = "Pending"
 	// Syncing streams list or watch.
 	Syncing Phase = "Syncing"
-	// Failed streams try again. They stay so until a list is complete or a watch begins, because a failure may take longer than the pause after it.
+	// Failed streams try again. They stay so until a list is complete or a watch begins, because a failure may take longer than the pause
+	// after it.
 	Failed Phase = "Error"
 	// Stopped streams leave their resource to another replica as long as that one is heard.
 	Stopped Phase = "Stop"
@@ -103,7 +104,8 @@ type stream struct {
 
 func newStream(cluster string, kind streams.Kind, from source, to *store.Store) *stream {
 	s := &stream{
-		source: from, cluster: cluster, kind: kind, store: to, abandonedAfter: abandonedAfter, silence: silence, listInterval: listInterval, answers: &answers{}, endList: func() {},
+		source: from, cluster: cluster, kind: kind, store: to, abandonedAfter: abandonedAfter, silence: silence, listInterval: listInterval,
+		answers: &answers{}, endList: func() {},
 		usage:  &usage{cluster: cluster, store: to, limits: &from.door.Limits},
 		status: Status{Kind: kind, Phase: Pending, Since: time.Now()}, untrimmed: trimEvents,
 	}
@@ -207,10 +209,12 @@ func (s *stream) run(ctx context.Context) {
 	}
 }
 
-// abandonedAfter is how long nobody may hear of the writer of a stream until another replica takes it over. A quiet member sends a bookmark each minute.
+// abandonedAfter is how long nobody may hear of the writer of a stream until another replica takes it over. A quiet member sends a bookmark
+// each minute.
 const abandonedAfter = 3 * time.Minute
 
-// awaitAbandoned returns true when the writer that has taken over has not been heard for long, and false if the context ends or the stream is gone.
+// awaitAbandoned returns true when the writer that has taken over has not been heard for long, and false if the context ends or the stream
+// is gone.
 func (s *stream) awaitAbandoned(ctx context.Context) bool {
 	for ctx.Err() == nil {
 		alive, err := s.store.Alive(ctx, s.target)
@@ -304,7 +308,8 @@ func (s *stream) copy(ctx context.Context) error {
 	return err
 }
 
-// closeRights has nobody see anything by objects of which search does not know what has become of them: a grant among them may have been revoked.
+// closeRights has nobody see anything by objects of which search does not know what has become of them: a grant among them may have been
+// revoked.
 func (s *stream) closeRights(ctx context.Context, why *LimitError) error {
 	return s.keepTrying(ctx, func() error {
 		return s.door.write(ctx, func() error { return s.store.CloseRights(ctx, s.target, shortened(why.Error(), maxMessage)) })

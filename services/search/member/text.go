@@ -15,15 +15,15 @@ import (
 	"github.com/tripod-k8s/tripod/services/search/store/streams"
 )
 
-// maxDepth is how deep objects and lists may be nested. The deepest of Kubernetes' own and of well-known CustomResourceDefinitions have less than 60 levels,
-// and each database and parser takes more.
+// maxDepth is how deep objects and lists may be nested. The deepest of Kubernetes' own and of well-known CustomResourceDefinitions have
+// less than 60 levels, and each database and parser takes more.
 const maxDepth = 256
 
 // maxNumber is how long a number may be. The longest that Kubernetes' API writes has 24 characters.
 const maxNumber = 256
 
-// maxValues is how many values an object or a document may have that is decoded: three bytes of JSON may become 300 in memory. An object of etcd's usual
-// 1.5 MiB has fewer even if all of its names and texts have a few letters.
+// maxValues is how many values an object or a document may have that is decoded: three bytes of JSON may become 300 in memory. An object of
+// etcd's usual 1.5 MiB has fewer even if all of its names and texts have a few letters.
 const maxValues = 200_000
 
 // checkValues refuses more values than memory could hold once they are decoded. It only looks at the bytes.
@@ -51,8 +51,9 @@ func checkValues(text []byte) error {
 	return nil
 }
 
-// checkText refuses what parsers read in different ways although it is valid JSON: nesting that some do not take, numbers that some do not hold, and names
-// that some take for another one, because they differ by case only. The text has no blanks, and no escapes that it does not need.
+// checkText refuses what parsers read in different ways although it is valid JSON: nesting that some do not take, numbers that some do not
+// hold, and names that some take for another one, because they differ by case only. The text has no blanks, and no escapes that it does not
+// need.
 func checkText(kind streams.Kind, text []byte) error {
 	depth, field := 0, ""
 	for i := 0; i < len(text); i++ {

@@ -14,8 +14,8 @@ import (
 )
 
 const (
-	// countInterval is how often the objects of a member are counted while there are few, and measureInterval how often their size is measured while it is
-	// too large.
+	// countInterval is how often the objects of a member are counted while there are few, and measureInterval how often their size is measured
+	// while it is too large.
 	countInterval, measureInterval = 5 * time.Second, time.Minute
 	// measureParts is which part of the size a member may write until its size is measured again.
 	measureParts = 16

@@ -24,8 +24,8 @@ const (
 	overheadShare = 4
 )
 
-// overhead are bytes that came on the connections of a member and are in no body: frames of HTTP/2 that belong to no answer cost processor, and no request
-// ends by them. Bytes of bodies count until search has read them.
+// overhead are bytes that came on the connections of a member and are in no body: frames of HTTP/2 that belong to no answer cost processor,
+// and no request ends by them. Bytes of bodies count until search has read them.
 type overhead struct {
 	most float64
 
@@ -34,8 +34,8 @@ type overhead struct {
 	at    time.Time
 }
 
-// connectionBuffer returns what so many answers on one connection may send before search reads it. It has room for all of them: answers that wait for
-// memory must not keep others from coming.
+// connectionBuffer returns what so many answers on one connection may send before search reads it. It has room for all of them: answers
+// that wait for memory must not keep others from coming.
 func connectionBuffer(answers int) int { return int(min(int64(answers)*streamBuffer, 1<<30)) }
 
 // newOverhead returns the overhead of a member with so many answers at once.
@@ -74,7 +74,8 @@ func (w *wire) Read(into []byte) (int, error) {
 	n, err := w.Conn.Read(into)
 	if w.count(n) {
 		w.Conn.Close() //nolint:errcheck // it is not used any more
-		return 0, limited("overhead", "", "the API server sends more than %d bytes that belong to no answer, and then more than %d a second", overheadAtOnce, overheadPerSecond)
+		return 0, limited("overhead", "", "the API server sends more than %d bytes that belong to no answer, and then more than %d a second",
+			overheadAtOnce, overheadPerSecond)
 	}
 	return n, err
 }

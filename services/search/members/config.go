@@ -28,7 +28,9 @@ func configOf(spec *v1alpha2.ClusterSpec) (*rest.Config, error) {
 		return nil, fmt.Errorf("apiserver %q is not of the form https://host:port, and there is no kubeconfig", spec.APIServer)
 	}
 	config := &rest.Config{Host: spec.APIServer, BearerToken: string(spec.TokenData)}
-	config.TLSClientConfig = rest.TLSClientConfig{CAData: spec.CAData, CertData: spec.CertData, KeyData: spec.KeyData, Insecure: len(spec.CAData) == 0}
+	config.TLSClientConfig = rest.TLSClientConfig{
+		CAData: spec.CAData, CertData: spec.CertData, KeyData: spec.KeyData, Insecure: len(spec.CAData) == 0,
+	}
 	if len(spec.TokenData) == 0 && (len(spec.CertData) == 0 || len(spec.KeyData) == 0) {
 		return nil, errors.New("there are no credentials: neither tokenData, nor certData with keyData")
 	}
@@ -70,7 +72,8 @@ func fromKubeconfig(text []byte) (*rest.Config, error) {
 	return config, nil
 }
 
-// refuseAliases refuses YAML that repeats a part of itself: a few kilobytes of it can be gigabytes of JSON, which is how a kubeconfig is read.
+// refuseAliases refuses YAML that repeats a part of itself: a few kilobytes of it can be gigabytes of JSON, which is how a kubeconfig is
+// read.
 func refuseAliases(text []byte) error {
 	var document yaml.Node
 	if err := yaml.Unmarshal(text, &document); err != nil {
@@ -96,7 +99,8 @@ func rulesOf(spec *v1alpha2.ClusterSpec, shared []v1alpha2.GroupResources) (rule
 	}
 	if spec.MemberRBAC != nil { // Namespaces say whose the past of a namespace is
 		rules = append(rules, member.Rule{Versions: []string{"v1"}, Resources: []string{"namespaces"}})
-		rules = append(rules, member.Rule{Group: rbacv1.GroupName, Versions: []string{rbacv1.SchemeGroupVersion.Version}, Resources: sets.List(rights.Resources)})
+		rules = append(rules, member.Rule{Group: rbacv1.GroupName, Versions: []string{rbacv1.SchemeGroupVersion.Version},
+			Resources: sets.List(rights.Resources)})
 	}
 	if spec.SyncAllCustomResources {
 		rules = append(rules, member.Rule{Group: "*", Resources: []string{"*"}, Custom: true})

@@ -19,16 +19,16 @@ var secrets = schema.GroupVersionResource{Version: "v1", Resource: "secrets"}
 
 // credentials read Secrets of one namespace.
 //
-// A PediaCluster says where credentials are sent, and its writer may read no Secrets. So a Secret says itself which PediaCluster may use it, and for which
-// server. Its data, that permission and the server of the connection are those of one moment.
+// A PediaCluster says where credentials are sent, and its writer may read no Secrets. So a Secret says itself which PediaCluster may use
+// it, and for which server. Its data, that permission and the server of the connection are those of one moment.
 type credentials struct {
 	objects *hub.Objects
 	// namespace is empty if no Secrets may be read.
 	namespace string
 }
 
-// resolve returns the spec of a cluster with the credentials that its authenticationFrom names. As in Clusterpedia, it counts only if the spec has none
-// itself. If a kubeconfig is from a Secret, permit is what that Secret says about its server, and is nil otherwise.
+// resolve returns the spec of a cluster with the credentials that its authenticationFrom names. As in Clusterpedia, it counts only if the
+// spec has none itself. If a kubeconfig is from a Secret, permit is what that Secret says about its server, and is nil otherwise.
 func (c *credentials) resolve(cluster string, spec v1alpha2.ClusterSpec) (_ v1alpha2.ClusterSpec, permit *permit, err error) {
 	from := spec.AuthenticationFrom
 	own := len(spec.Kubeconfig) > 0 || len(spec.TokenData) > 0 || len(spec.CertData) > 0 && len(spec.KeyData) > 0
@@ -36,7 +36,8 @@ func (c *credentials) resolve(cluster string, spec v1alpha2.ClusterSpec) (_ v1al
 		return spec, nil, nil
 	}
 	if c.namespace == "" {
-		return spec, nil, errors.New("authenticationFrom: search reads no Secrets: start it with --secret-namespace, or put the credentials into the PediaCluster")
+		return spec, nil, errors.New("authenticationFrom: search reads no Secrets: start it with --secret-namespace, or put the credentials " +
+			"into the PediaCluster")
 	}
 	if from.Kubeconfig != nil {
 		spec.Kubeconfig, permit, err = c.read(cluster, "kubeconfig", from.Kubeconfig)
@@ -51,7 +52,8 @@ func (c *credentials) resolve(cluster string, spec v1alpha2.ClusterSpec) (_ v1al
 		key  *v1alpha2.SecretKey
 		into *[]byte
 	}{
-		{"ca", from.CA, &spec.CAData}, {"token", from.Token, &spec.TokenData}, {"cert", from.Cert, &spec.CertData}, {"key", from.Key, &spec.KeyData},
+		{"ca", from.CA, &spec.CAData}, {"token", from.Token, &spec.TokenData}, {"cert", from.Cert, &spec.CertData}, {"key", from.Key,
+			&spec.KeyData},
 	} {
 		if part.key == nil {
 			continue

@@ -3,6 +3,6 @@
 
 // Package members copies the clusters that PediaClusters name, and tells their state in the status.
 //
-// A PediaCluster that changes gets another member with the new configuration. One that is removed takes what is known of its cluster with it. Each cluster is
-// on its own: others do not notice when one is away.
+// A PediaCluster that changes gets another member with the new configuration. One that is removed takes what is known of its cluster with
+// it. Each cluster is on its own: others do not notice when one is away.
 package members

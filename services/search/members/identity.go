@@ -11,8 +11,8 @@ import (
 	"github.com/tripod-k8s/tripod/services/search/apis/cluster/v1alpha2"
 )
 
-// identify makes sure that what the store has of a cluster is of this PediaCluster, and not of one that had the name before: readers of the new one must not
-// find what the former one had. It returns false if nothing may be copied yet. uids are nil if the database is away.
+// identify makes sure that what the store has of a cluster is of this PediaCluster, and not of one that had the name before: readers of the
+// new one must not find what the former one had. It returns false if nothing may be copied yet. uids are nil if the database is away.
 func (m *Members) identify(ctx, waiting context.Context, cluster *v1alpha2.PediaCluster, uids map[string]string) bool {
 	name, uid := cluster.Name, string(cluster.UID)
 	switch r := m.running[name]; {

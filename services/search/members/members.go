@@ -224,7 +224,8 @@ func (r *running) differs(wanted *running) bool {
 	if wanted.invalid != nil || r.unresolved {
 		return !r.unresolved || r.invalid.Error() != fmt.Sprint(wanted.invalid)
 	}
-	return !reflect.DeepEqual(r.spec, wanted.spec) || !reflect.DeepEqual(r.permit, wanted.permit) || !equality.Semantic.DeepEqual(r.shared, wanted.shared)
+	return !reflect.DeepEqual(r.spec, wanted.spec) || !reflect.DeepEqual(r.permit, wanted.permit) ||
+		!equality.Semantic.DeepEqual(r.shared, wanted.shared)
 }
 
 // shared returns the resources of a ClusterSyncResources.
@@ -322,8 +323,10 @@ func (m *Members) stop() {
 	}
 }
 
-// tell writes the status of a cluster if it has changed. One replica does that for all that copy the cluster. States are nil if the database is away.
-func (m *Members) tell(ctx context.Context, cluster *v1alpha2.PediaCluster, states map[string]streams.State, unreadable []access.Unreadable) {
+// tell writes the status of a cluster if it has changed. One replica does that for all that copy the cluster. States are nil if the
+// database is away.
+func (m *Members) tell(ctx context.Context, cluster *v1alpha2.PediaCluster, states map[string]streams.State,
+	unreadable []access.Unreadable) {
 	r := m.running[cluster.Name]
 	if !m.shards.Mine(cluster.Name) {
 		r.told = nil
@@ -351,7 +354,8 @@ func (m *Members) tell(ctx context.Context, cluster *v1alpha2.PediaCluster, stat
 		setReadable(&status, cluster, unreadable, tooLarge)
 	}
 	without := status
-	if without.SyncResources = cluster.Status.SyncResources; r.told != nil && equality.Semantic.DeepEqual(status.SyncResources, r.told) && equality.Semantic.DeepEqual(without, cluster.Status) {
+	if without.SyncResources = cluster.Status.SyncResources; r.told != nil && equality.Semantic.DeepEqual(status.SyncResources, r.told) &&
+		equality.Semantic.DeepEqual(without, cluster.Status) {
 		return
 	}
 	patch, err := json.Marshal(map[string]any{"status": status})
@@ -381,7 +385,8 @@ func (m *Members) isGone(name string) bool {
 	return errors.Is(err, hub.ErrNotFound)
 }
 
-// read returns the PediaClusters and the ClusterSyncResources. It fails if there are more than search follows: then nobody knows what they have become.
+// read returns the PediaClusters and the ClusterSyncResources. It fails if there are more than search follows: then nobody knows what they
+// have become.
 func (m *Members) read() (wanted map[string]*v1alpha2.PediaCluster, shared map[string]*unstructured.Unstructured, err error) {
 	defer func() {
 		if err == nil {

@@ -19,7 +19,8 @@ import (
 // permit is what a Secret says about its use.
 type permit struct {
 	part, namespace, name string
-	// servers are those for which a PediaCluster may use the Secret. An empty one stands for the server in the Secret itself, if it has a kubeconfig.
+	// servers are those for which a PediaCluster may use the Secret. An empty one stands for the server in the Secret itself, if it has a
+	// kubeconfig.
 	servers map[string][]string
 }
 
@@ -56,7 +57,8 @@ func (p *permit) refusal(cluster, server string) error {
 	if server != "" {
 		entry += "=" + server
 	}
-	return fmt.Errorf("secret %[1]s/%[2]s does not let PediaCluster %[3]s use it for %[4]s: kubectl annotate secret --namespace %[1]s %[2]s %[5]s=%[6]s",
+	return fmt.Errorf("secret %[1]s/%[2]s does not let PediaCluster %[3]s use it for %[4]s: kubectl annotate secret --namespace %[1]s %[2]s "+
+		"%[5]s=%[6]s",
 		p.namespace, p.name, cluster, cmp.Or(server, "its server"), v1alpha2.SecretAnnotation, entry)
 }
 

@@ -40,7 +40,8 @@ func setReadable(status *v1alpha2.ClusterStatus, cluster *v1alpha2.PediaCluster,
 	}
 	if len(unreadable) > 0 {
 		read.Status, read.Reason, read.Message = metav1.ConditionFalse, "Unreadable",
-			"the RBAC of these namespaces, and of the cluster if an object has none, shows nothing to anybody, because these objects cannot be read: "
+			"the RBAC of these namespaces, and of the cluster if an object has none, shows nothing to anybody, because these objects "+
+				"cannot be read: "
 		for i, one := range unreadable {
 			if i > 0 {
 				read.Message += "; "
@@ -60,8 +61,8 @@ func nameOf(one access.Unreadable) string {
 	return one.Resource + " " + strings.TrimPrefix(one.Namespace+"/"+one.Name, "/")
 }
 
-// setRights makes the store have the policies of clusters. One replica does that for each of them. A policy does not count for objects of another cluster that had
-// the name before. uids are nil if the database is away.
+// setRights makes the store have the policies of clusters. One replica does that for each of them. A policy does not count for objects of
+// another cluster that had the name before. uids are nil if the database is away.
 func (m *Members) setRights(ctx context.Context, clusters map[string]*v1alpha2.PediaCluster, uids map[string]string) {
 	if uids == nil {
 		return

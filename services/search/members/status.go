@@ -22,8 +22,11 @@ import (
 // maxMessage bounds what a condition tells of an error, and maxDetail what the state of a resource does: a cluster may have a thousand.
 const maxMessage, maxDetail = 1024, 512
 
-// statusOf returns the status of a cluster. old is the one before. If something is wrong with its spec, that is invalid, and nothing is copied.
-func statusOf(old v1alpha2.ClusterStatus, generation int64, apiServer string, invalid error, health member.Health, streams []member.Status) v1alpha2.ClusterStatus {
+// statusOf returns the status of a cluster. old is the one before. If something is wrong with its spec, that is invalid, and nothing is
+// copied.
+func statusOf(
+	old v1alpha2.ClusterStatus, generation int64, apiServer string, invalid error, health member.Health, streams []member.Status,
+) v1alpha2.ClusterStatus {
 	status := v1alpha2.ClusterStatus{APIServer: apiServer, Version: old.Version, Conditions: slices.Clone(old.Conditions)}
 	set := func(kind string, ok bool, reason, message string) {
 		is := metav1.ConditionFalse
@@ -71,14 +74,16 @@ func statusOf(old v1alpha2.ClusterStatus, generation int64, apiServer string, in
 	return status
 }
 
-// setFresh sets the condition that says whether the copy of a cluster is as new as searches expect it. Its message stays while the resources do.
+// setFresh sets the condition that says whether the copy of a cluster is as new as searches expect it. Its message stays while the
+// resources do.
 func setFresh(status *v1alpha2.ClusterStatus, generation int64, state streams.State, known bool) {
 	fresh := metav1.Condition{Type: v1alpha2.Fresh, Status: metav1.ConditionFalse, ObservedGeneration: generation}
 	switch {
 	case !known:
 		fresh.Reason, fresh.Message = "Incomplete", "nothing is copied yet"
 	case state.Incomplete > 0:
-		fresh.Reason, fresh.Message = "Incomplete", fmt.Sprintf("the first list of %d of %d resources is not complete", state.Incomplete, state.Resources)
+		fresh.Reason, fresh.Message = "Incomplete", fmt.Sprintf("the first list of %d of %d resources is not complete", state.Incomplete,
+			state.Resources)
 	case len(state.Stale) > 0:
 		var names []string
 		for _, resource := range state.Stale {
@@ -142,7 +147,9 @@ func groupsOf(streams []member.Status) (groups []v1alpha2.GroupStatus) {
 		}
 		group := &groups[len(groups)-1]
 		if last := len(group.Resources) - 1; last < 0 || group.Resources[last].Name != s.Kind.Resource {
-			group.Resources = append(group.Resources, v1alpha2.ResourceStatus{Name: s.Kind.Resource, Kind: s.Kind.Name, Namespaced: s.Kind.Namespaced})
+			group.Resources = append(group.Resources, v1alpha2.ResourceStatus{
+				Name: s.Kind.Resource, Kind: s.Kind.Name, Namespaced: s.Kind.Namespaced,
+			})
 		}
 		resource := &group.Resources[len(group.Resources)-1]
 		resource.SyncConditions = append(resource.SyncConditions, conditionOf(s))
@@ -153,7 +160,8 @@ func groupsOf(streams []member.Status) (groups []v1alpha2.GroupStatus) {
 func conditionOf(s member.Status) v1alpha2.SyncCondition {
 	condition := v1alpha2.SyncCondition{
 		Version: s.Kind.Version, SyncVersion: s.Kind.Version, StorageVersion: s.Kind.Version, Status: string(s.Phase), Reason: s.Reason,
-		Message: s.Message[:min(len(s.Message), maxDetail)], InitialListPhase: s.Listing, LastTransitionTime: metav1.NewTime(s.Since.Truncate(time.Second)),
+		Message: s.Message[:min(len(s.Message), maxDetail)], InitialListPhase: s.Listing,
+		LastTransitionTime: metav1.NewTime(s.Since.Truncate(time.Second)),
 	}
 	if len(s.Refused) > 0 && condition.Reason == "" {
 		condition.Reason = "ObjectsRefused"
