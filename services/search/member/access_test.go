@@ -16,8 +16,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"k8s.io/client-go/rest"
-
-	"github.com/tripod-k8s/tripod/services/search/store"
 )
 
 func TestWhatIsRefusedInAConfiguration(t *testing.T) {
@@ -80,7 +78,7 @@ func TestNoNameHidesAnAddress(t *testing.T) {
 // newMember returns a member that does not run.
 func newMember(t *testing.T, config *rest.Config, change func(*Limits)) *Member {
 	t.Helper()
-	m, err := New("east", config, Everything, Shared{Store: new(store.Store), Door: newDoor(t, change)})
+	m, err := New("east", config, Everything, Shared{Store: newStore(t), Door: newDoor(t, change)})
 	require.NoError(t, err)
 	return m
 }

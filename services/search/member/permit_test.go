@@ -17,8 +17,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"k8s.io/client-go/rest"
-
-	"github.com/tripod-k8s/tripod/services/search/store"
 )
 
 // stand has search wait for the holder of a permit, and look at its pace.
@@ -139,7 +137,7 @@ func TestMembersThatStopInLargeObjectsKeepNoOtherWaiting(t *testing.T) {
 			done := make(chan struct{})
 			const liars = 4
 			for range liars {
-				m, err := New("liar", &rest.Config{Host: liar.URL}, Everything, Shared{Store: new(store.Store), Door: door})
+				m, err := New("liar", &rest.Config{Host: liar.URL}, Everything, Shared{Store: newStore(t), Door: door})
 				require.NoError(t, err)
 				go func() {
 					for ctx.Err() == nil {
