@@ -29,7 +29,9 @@ kube_version_flags = $(foreach package,k8s.io/component-base/version k8s.io/clie
 LDFLAGS := -s -w $(strip $(kube_version_flags)) -X github.com/tripod-k8s/tripod/internal/service.Version=$(VERSION)
 GO_BUILD := go build -ldflags "$(LDFLAGS)"
 
-SERVICES := aggregator core extensions search
+# The list of services is in services/list.
+SERVICE_LIST := deploy/helm/tripod/services.json
+SERVICES := $(shell sed -n 's/^ *{"name":"\([^"]*\)".*/\1/p' $(SERVICE_LIST))
 # Programs of our own that have a module of their own.
 OWN_TOOLS := tools/images tools/release tools/sign
 # The modules of go.work beside the root. Strangers may require all but the example, which is built on them, so none requires k8s.io/kubernetes.

@@ -69,6 +69,8 @@ PROTO_TOOLS := $(TOOLS)/buf $(TOOLS)/protoc-gen-go $(TOOLS)/protoc-gen-go-grpc
 verify-generated: $(PROTO_TOOLS) $(CODE_TOOLS) ## Check that generated code is up to date.
 	hack/verify-generated.sh $(PRIORITIES) go run -trimpath ./hack/gen-apiservice-priorities -output
 	hack/verify-generated.sh $(ETCD_RANGES) go run -trimpath ./hack/gen-etcd-ranges -output
+	hack/verify-generated.sh $(SERVICE_LIST) go run -trimpath ./hack/gen-services list
+	hack/verify-generated.sh .golangci.yml go run -trimpath ./hack/gen-services lint
 	hack/verify-generated.sh docs/values.md go run -trimpath ./hack/gen-chart-values -output
 	hack/verify-generated.sh docs/flags.md go run -trimpath ./hack/gen-tables flags
 	hack/verify-generated.sh docs/secure.md go run -trimpath ./hack/gen-tables rules
@@ -77,6 +79,8 @@ verify-generated: $(PROTO_TOOLS) $(CODE_TOOLS) ## Check that generated code is u
 fix-generated: $(PROTO_TOOLS) $(CODE_TOOLS)
 	go run -trimpath ./hack/gen-apiservice-priorities -output $(PRIORITIES)
 	go run -trimpath ./hack/gen-etcd-ranges -output $(ETCD_RANGES)
+	go run -trimpath ./hack/gen-services list $(SERVICE_LIST)
+	go run -trimpath ./hack/gen-services lint .golangci.yml
 	go run -trimpath ./hack/gen-chart-values
 	go run -trimpath ./hack/gen-tables flags docs/flags.md
 	go run -trimpath ./hack/gen-tables rules docs/secure.md

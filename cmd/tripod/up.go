@@ -5,9 +5,11 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"os"
 	"os/signal"
+	"strconv"
 	"strings"
 	"syscall"
 
@@ -17,6 +19,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/tripod-k8s/tripod/local/up"
+	"github.com/tripod-k8s/tripod/services/list"
 )
 
 func newUpCommand() *cobra.Command {
@@ -66,12 +69,17 @@ func addUpFlags(fs *pflag.FlagSet, o *up.Options) {
 	fs.StringArrayVar(&o.Services, "service", nil,
 		"further API service, as in --service=wardle=./wardle: its name, and the program to run; can be repeated")
 	fs.StringArrayVar(&o.ServiceArgs, "service-arg", nil,
-		"further flag for each replica of a --service, or of search, as in --service-arg=wardle=--v=4; can be repeated")
+		"further flag for each replica of a --service, or of an optional service, as in --service-arg=wardle=--v=4; can be repeated")
 	fs.BoolVar(&o.Controllers, "controllers", false,
 		"also run kube-controller-manager and kube-scheduler (tripod-controllers, beside tripod), so that a Deployment gets its pods")
 	fs.IntVar(&o.KwokNodes, "kwok-nodes", 0,
 		"also run kwok, beside tripod or in the PATH, with so many nodes on which pods run without containers; implies --controllers")
-	fs.BoolVar(&o.Search, "search", false, "also run search, which copies objects into a database and finds them there")
+	for _, service := range list.All() {
+		if service.Optional {
+			fs.Var(&optionalFlag{o.Optional, service.Name}, service.Name, fmt.Sprintf("also run %s, which %s", service.Name, service.Does))
+			fs.Lookup(service.Name).NoOptDefVal = "true"
+		}
+	}
 	fs.StringVar(&o.SearchDatabase, "search-database", "",
 		"database of --search, as in postgres://USER:PASSWORD@HOST/DATABASE; by default search.db in the data directory, with SQLite")
 	fs.StringVar(&o.SearchDatabaseFile, "search-database-file", "",
@@ -94,6 +102,20 @@ func addUpFlags(fs *pflag.FlagSet, o *up.Options) {
 	fs.StringArrayVar(&o.CoreArgs, "core-arg", nil, "further flag for each replica of core, as in --core-arg=--v=4; can be repeated")
 	fs.StringArrayVar(&o.ExtensionsArgs, "extensions-arg", nil, "further flag for each replica of extensions; can be repeated")
 	fs.StringArrayVar(&o.AggregatorArgs, "aggregator-arg", nil, "further flag for each aggregator; can be repeated")
+}
+
+// optionalFlag says whether to run an optional service.
+type optionalFlag struct {
+	run     map[string]bool
+	service string
+}
+
+func (f *optionalFlag) String() string { return strconv.FormatBool(f.run[f.service]) }
+func (f *optionalFlag) Type() string   { return "bool" }
+
+func (f *optionalFlag) Set(value string) (err error) {
+	f.run[f.service], err = strconv.ParseBool(value)
+	return err
 }
 
 // sharedFlag collects the values of a flag that all services get.

@@ -35,6 +35,12 @@ const (
 // helmTemplate renders the chart with values in YAML, and more flags of helm template.
 func helmTemplate(t *testing.T, values string, flags ...string) (string, error) {
 	t.Helper()
+	return templateOf(t, chart, values, flags...)
+}
+
+// templateOf renders a chart in a directory.
+func templateOf(t *testing.T, chart, values string, flags ...string) (string, error) {
+	t.Helper()
 	if _, err := os.Stat(helm); err != nil {
 		t.Fatalf("the tests need helm; `make bin/tools/helm` builds it: %v", err)
 	}

@@ -25,6 +25,7 @@ import (
 	"github.com/tripod-k8s/tripod/e2e/kindcluster"
 	"github.com/tripod-k8s/tripod/e2e/progress"
 	"github.com/tripod-k8s/tripod/e2e/release"
+	"github.com/tripod-k8s/tripod/services/list"
 	"github.com/tripod-k8s/tripod/test/framework"
 )
 
@@ -35,7 +36,13 @@ const (
 )
 
 // images has the names of the archives in bin/images.
-var images = []string{"tripod", "tripod-aggregator", "tripod-core", "tripod-extensions", "tripod-search"}
+var images = func() []string {
+	images := []string{"tripod"}
+	for _, service := range list.Names() {
+		images = append(images, list.Program(service))
+	}
+	return images
+}()
 
 // Environment is a cluster to install Tripod in.
 type Environment struct {

@@ -15,10 +15,11 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/tripod-k8s/tripod/internal/hop/trust"
 	"github.com/tripod-k8s/tripod/services/list"
 )
 
-// unused lists the rights that tests need not use, and why services have them.
+// unused lists the rights that tests need not use, and why services have them. Optional services need not use those of NAME either.
 var unused = map[string]string{
 	"aggregator: patch flowschemas/status.flowcontrol.apiserver.k8s.io": onlyFirst,
 	"extensions: patch flowschemas/status.flowcontrol.apiserver.k8s.io": onlyFirst,
@@ -33,12 +34,8 @@ var unused = map[string]string{
 	"extensions: get /openapi":                                          "only /openapi/v3 and what is below it are read today",
 	"extensions: get /version":                                          onlyLegacy,
 	"extensions: get /version/":                                         onlyLegacy,
-	"search: patch flowschemas/status.flowcontrol.apiserver.k8s.io":     onlyFirst,
-	"search: get /api/*":                                                onlyLegacy,
-	"search: get /apis/*":                                               onlyLegacy,
-	"search: get /openapi":                                              "only /openapi/v3 and what is below it are read today",
-	"search: get /version/":                                             onlyLegacy,
 	"NAME: list, watch endpointslices.discovery.k8s.io":                 "only webhooks that are called by endpoint need them",
+	"NAME: patch flowschemas/status.flowcontrol.apiserver.k8s.io":       onlyFirst,
 	"NAME: get /api":                                                    onlyLegacy,
 	"NAME: get /api/*":                                                  onlyLegacy,
 	"NAME: get /apis/*":                                                 onlyLegacy,
@@ -66,10 +63,18 @@ func main() {
 
 func check(directory string) error {
 	reasons := maps.Clone(unused)
-	var idle []string
+	var idle, optional []string
+	for _, name := range list.OptionalNames() {
+		optional = append(optional, trust.UserOf(name))
+	}
 	for _, service := range list.Grantees() {
 		for _, right := range list.Rights().Single(service) {
-			_, listed := reasons[right.String()]
+			_, listed := unused[right.String()]
+			if slices.Contains(optional, service) {
+				_, rule, _ := strings.Cut(right.String(), ":")
+				_, also := unused["NAME:"+rule]
+				listed = listed || also
+			}
 			delete(reasons, right.String())
 			_, err := os.Stat(filepath.Join(directory, right.File()))
 			if err != nil && !errors.Is(err, fs.ErrNotExist) {

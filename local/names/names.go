@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"github.com/tripod-k8s/tripod/internal/hop/addresses"
+	"github.com/tripod-k8s/tripod/services/list"
 )
 
 // The processes that are no services, as `tripod status` shows them.
@@ -22,12 +23,9 @@ const (
 // Processes are all processes that are no services.
 var Processes = []string{Etcd, Manager, Scheduler, Kwok}
 
-// Search is the API service of `tripod up --search`.
-const Search = "search"
-
 // ValidateService returns an error if the API service of a user cannot have a name.
 func ValidateService(name string) error {
-	if name == Search || slices.Contains(Processes, name) {
+	if slices.Contains(list.OptionalNames(), name) || slices.Contains(Processes, name) {
 		return fmt.Errorf("%q is a process of tripod up: choose another name", name)
 	}
 	return addresses.ValidateName(name)

@@ -12,6 +12,7 @@ import (
 	"github.com/tripod-k8s/tripod/internal/hop/addresses"
 	"github.com/tripod-k8s/tripod/internal/tuning/gcpace"
 	"github.com/tripod-k8s/tripod/local/process"
+	"github.com/tripod-k8s/tripod/services/list"
 )
 
 // Services knows how to run the services on one machine.
@@ -28,8 +29,8 @@ func NewServices(store *certs.Store, further map[string]string) (*Services, erro
 		return nil, err
 	}
 	s := &Services{store: store, binaries: map[string]string{}}
-	for _, name := range []string{Core, Extensions, Aggregator} {
-		path, err := Binary("tripod-" + name)
+	for _, name := range list.RequiredNames() {
+		path, err := Binary(list.Program(name))
 		if err != nil {
 			return nil, err
 		}

@@ -9,16 +9,18 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"slices"
 
 	"github.com/tripod-k8s/tripod/internal/certs"
 	"github.com/tripod-k8s/tripod/internal/hop/trust"
+	"github.com/tripod-k8s/tripod/services/list"
 )
 
-// The services, and the names of their certificates.
+// The services that each instance runs.
 const (
-	Aggregator = "aggregator"
-	Core       = "core"
-	Extensions = "extensions"
+	Aggregator = list.Aggregator
+	Core       = list.Core
+	Extensions = list.Extensions
 )
 
 // serviceCA is the name of the certificate authority by which the services trust each other.
@@ -26,8 +28,7 @@ const serviceCA = "service-ca"
 
 // CertificateOf returns the name of the certificate of a service. That of a further API service cannot be the name of another file.
 func CertificateOf(service string) string {
-	switch service {
-	case Aggregator, Core, Extensions:
+	if slices.Contains(list.RequiredNames(), service) {
 		return service
 	}
 	return "api-service-" + service
@@ -39,7 +40,7 @@ func EnsureTrust(store *certs.Store, further ...string) error {
 	if err != nil {
 		return err
 	}
-	for _, name := range append([]string{Aggregator, Core, Extensions}, further...) {
+	for _, name := range append(list.RequiredNames(), further...) {
 		if _, err := ca.Ensure(CertificateOf(name), certs.Leaf{
 			CommonName: trust.UserOf(name),
 			DNSNames:   []string{"localhost", trust.ServerName(name)},

@@ -26,7 +26,7 @@ func (o *Options) furtherServices() (map[string]string, error) {
 		if !ok || path == "" {
 			return nil, fmt.Errorf("--service %q is not of the form NAME=PATH", given)
 		}
-		if err := names.ValidateService(name); err != nil && !o.isSearch(name) {
+		if err := names.ValidateService(name); err != nil && !o.Optional[name] {
 			return nil, fmt.Errorf("--service: %w", err)
 		}
 		if programs[name] != "" {
@@ -67,7 +67,7 @@ func (o *Options) serviceArgs(name string) ([]string, error) {
 		if !ok || !strings.HasPrefix(flag, "-") {
 			return nil, fmt.Errorf("--service-arg %q is not of the form NAME=--FLAG", given)
 		}
-		if !o.isSearch(to) && !slices.Contains(o.further(), to) {
+		if !o.Optional[to] && !slices.Contains(o.further(), to) {
 			return nil, fmt.Errorf("--service-arg: there is no --service %s=PATH", to)
 		}
 		if to == name {

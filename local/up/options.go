@@ -13,6 +13,7 @@ import (
 
 	"github.com/tripod-k8s/tripod/local/replicas"
 	aggregator "github.com/tripod-k8s/tripod/services/aggregator/options"
+	"github.com/tripod-k8s/tripod/services/list"
 )
 
 // Options say how to run an instance.
@@ -39,9 +40,9 @@ type Options struct {
 	// controllers, too.
 	Controllers bool
 	KwokNodes   int
-	// Search also runs search, as a further API service. SearchDatabase is its --database, and SearchDatabaseFile its --database-file.
-	// Without both, it uses a file in DataDir.
-	Search                             bool
+	// Optional says which of the optional services to run, too, as further API services.
+	Optional map[string]bool
+	// SearchDatabase is the --database of search, and SearchDatabaseFile its --database-file. Without both, it uses a file in DataDir.
 	SearchDatabase, SearchDatabaseFile string
 	// LoadBalancer makes a balancer of TCP connections serve at Port. Without it the aggregators serve clients themselves:
 	// the first one at Port, the second at the next port, and so on.
@@ -60,7 +61,7 @@ type Options struct {
 func DefaultOptions() Options {
 	return Options{
 		BindAddress: net.IPv4(127, 0, 0, 1), Port: 6443,
-		CoreReplicas: 1, ExtensionsReplicas: 1, AggregatorReplicas: 1,
+		CoreReplicas: 1, ExtensionsReplicas: 1, AggregatorReplicas: 1, Optional: map[string]bool{},
 		APIServiceForm: string(aggregator.FormService),
 	}
 }
@@ -81,7 +82,7 @@ func (o *Options) Validate() error {
 	if o.Port < 0 || o.Port > maxPort {
 		return fmt.Errorf("--port %d is not between 0 and %d", o.Port, maxPort)
 	}
-	if (o.SearchDatabase != "" || o.SearchDatabaseFile != "") && !o.Search {
+	if (o.SearchDatabase != "" || o.SearchDatabaseFile != "") && !o.Optional[list.Search] {
 		return errors.New("--search-database and --search-database-file need --search")
 	}
 	if _, err := o.furtherServices(); err != nil {
@@ -90,7 +91,7 @@ func (o *Options) Validate() error {
 	if _, err := o.serviceArgs(""); err != nil {
 		return err
 	}
-	for _, service := range []string{replicas.Core, replicas.Extensions, replicas.Aggregator} {
+	for _, service := range list.RequiredNames() {
 		if n := o.replicas(service); n < 1 || n > maxReplicas {
 			return fmt.Errorf("--%s-replicas %d is not between 1 and %d", service, n, maxReplicas)
 		}
@@ -136,7 +137,7 @@ func (o *Options) complete() error {
 	if err := o.completeServices(); err != nil {
 		return err
 	}
-	return o.completeSearch()
+	return o.completeOptional()
 }
 
 // replicas returns how many replicas of a service to start with. Further API services start with one.

@@ -10,6 +10,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/tripod-k8s/tripod/services/list"
 )
 
 // validOptions returns options as `tripod up` has them without flags.
@@ -63,14 +65,16 @@ func TestValidate(t *testing.T) {
 			want: `--service: "etcd" is a process of tripod up`},
 		{name: "a service with the name of search", change: func(o *Options) { o.Services = []string{"search=/bin/sh"} },
 			want: `--service: "search" is a process of tripod up`},
-		{name: "search, and a service with its name", change: func(o *Options) { o.Search, o.Services = true, []string{"search=/bin/sh", "search=/bin/sh"} },
+		{name: "search, and a service with its name", change: func(o *Options) {
+			o.Optional[list.Search], o.Services = true, []string{"search=/bin/sh", "search=/bin/sh"}
+		},
 			want: `--service: there is a process "search" already`},
 		{name: "a service whose name is no label", change: func(o *Options) { o.Services = []string{"a/b=/bin/sh"} }, want: `--service: "a/b" is not the name of a service`},
 		{name: "a service twice", change: func(o *Options) { o.Services = []string{"a=/bin/sh", "a=/bin/sh"} }, want: `--service: there is a process "a" already`},
 		{name: "a program that is missing", change: func(o *Options) { o.Services = []string{"a=/missing"} }, want: "--service a: stat /missing: no such file"},
 		{name: "no program", change: func(o *Options) { o.Services = []string{"a=options_test.go"} }, want: "--service a: options_test.go is not an executable file"},
 		{name: "a directory", change: func(o *Options) { o.Services = []string{"a=/bin"} }, want: "--service a: /bin is not an executable file"},
-		{name: "a flag of search", change: func(o *Options) { o.Search, o.ServiceArgs = true, []string{"search=--v=4"} }},
+		{name: "a flag of search", change: func(o *Options) { o.Optional[list.Search], o.ServiceArgs = true, []string{"search=--v=4"} }},
 		{name: "a flag of search without it", change: func(o *Options) { o.ServiceArgs = []string{"search=--v=4"} }, want: "--service-arg: there is no --service search=PATH"},
 		{name: "a flag of no service", change: func(o *Options) { o.ServiceArgs = []string{"a=--v=4"} }, want: "--service-arg: there is no --service a=PATH"},
 		{name: "a flag without dashes", change: func(o *Options) { o.ServiceArgs = []string{"a=v"} }, want: `--service-arg "a=v" is not of the form NAME=--FLAG`},

@@ -38,7 +38,7 @@ var services = []Service{
 	{Name: Aggregator, Does: "is the public endpoint: APIServices, discovery, OpenAPI and the proxy to all others", Grants: ofAggregator},
 	{Name: Core, Does: "has the built-in APIs of Kubernetes", Grants: ofCore},
 	{Name: Extensions, Does: "has CustomResourceDefinitions and custom resources", Grants: ofExtensions},
-	{Name: Search, Does: "copies objects of many clusters into a database and finds them there", Optional: true, Grants: ofSearch},
+	{Name: Search, Does: "copies objects into a database and finds them there", Optional: true, Grants: ofSearch},
 }
 
 // All returns all services.

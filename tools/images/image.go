@@ -4,6 +4,9 @@
 package main
 
 import (
+	"encoding/json"
+	"fmt"
+	"os"
 	"path/filepath"
 	"time"
 
@@ -27,40 +30,47 @@ type spec struct {
 	user string
 }
 
-var images = []spec{
-	{
-		name: "tripod-aggregator", title: "Tripod aggregator",
-		description: "The public endpoint of Tripod: APIServices, discovery, OpenAPI and the proxy to the other services",
-		binaries:    []string{"tripod-aggregator"},
-		user:        nonroot,
-	},
-	{
-		name: "tripod-core", title: "Tripod core",
-		description: "The built-in APIs of Kubernetes, as a service of Tripod",
-		binaries:    []string{"tripod-core"},
-		user:        nonroot,
-	},
-	{
-		name: "tripod-extensions", title: "Tripod extensions",
-		description: "CustomResourceDefinitions and custom resources, as a service of Tripod",
-		binaries:    []string{"tripod-extensions"},
-		user:        nonroot,
-	},
-	{
-		name: "tripod-search", title: "Tripod search",
-		description: "The objects of many clusters in a database, as a service of Tripod",
-		binaries:    []string{"tripod-search"},
-		user:        nonroot,
-	},
-	{
+// service is an entry of the list of services.
+type service struct {
+	Name, Does string
+	Optional   bool
+}
+
+func readServices(path string) ([]service, error) {
+	content, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	var services []service
+	if err := json.Unmarshal(content, &services); err != nil || len(services) == 0 {
+		return nil, fmt.Errorf("%s is no list of services: %w", path, err)
+	}
+	return services, nil
+}
+
+// imagesOf returns an image for each service, and that of the command line.
+func imagesOf(services []service) []spec {
+	var images []spec
+	// In the place of kube-apiserver, tripod starts the services without which an instance is none.
+	binaries := []string{"tripod"}
+	for _, s := range services {
+		program := "tripod-" + s.Name
+		images = append(images, spec{
+			name: program, title: "Tripod " + s.Name, description: "Tripod's service " + s.Name + " " + s.Does,
+			binaries: []string{program}, user: nonroot,
+		})
+		if !s.Optional {
+			binaries = append(binaries, program)
+		}
+	}
+	return append(images, spec{
 		name: "tripod", title: "Tripod",
 		description: "The command line of Tripod, and all of it in the place of kube-apiserver",
-		// In the place of kube-apiserver it starts the services.
-		binaries: []string{"tripod", "tripod-aggregator", "tripod-core", "tripod-extensions"},
+		binaries:    binaries,
 		// For static pods, whose command is `kube-apiserver`. They name no user, and read keys on the node that only root
 		// can read. So this image has no user, like kube-apiserver's.
 		links: []string{"kube-apiserver"},
-	},
+	})
 }
 
 // build is what all images have in common.

@@ -43,21 +43,31 @@ func copies(t *testing.T, binary string) string {
 		t.Fatal(err)
 	}
 	dir := t.TempDir()
-	for _, name := range []string{"tripod", "tripod-aggregator", "tripod-core", "tripod-extensions", "tripod-search"} {
-		if err := os.WriteFile(filepath.Join(dir, name), content, 0o700); err != nil {
+	for _, s := range images(t) {
+		if err := os.WriteFile(filepath.Join(dir, s.name), content, 0o700); err != nil {
 			t.Fatal(err)
 		}
 	}
 	return dir
 }
 
+func images(t *testing.T) []spec {
+	t.Helper()
+	services, err := readServices("../../deploy/helm/tripod/services.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return imagesOf(services)
+}
+
 func imageNamed(t *testing.T, name string) spec {
 	t.Helper()
-	i := slices.IndexFunc(images, func(s spec) bool { return s.name == name })
+	all := images(t)
+	i := slices.IndexFunc(all, func(s spec) bool { return s.name == name })
 	if i < 0 {
 		t.Fatalf("there is no image %s", name)
 	}
-	return images[i]
+	return all[i]
 }
 
 // archiveOf returns the archive of an image whose binaries are in directories, one for each platform.
@@ -87,7 +97,7 @@ func archiveOf(t *testing.T, s spec, directories ...string) []byte {
 }
 
 func TestSameBinariesGiveSameBytes(t *testing.T) {
-	for _, s := range images {
+	for _, s := range images(t) {
 		t.Run(s.name, func(t *testing.T) {
 			// Two directories: their files have other times and other owners can have made them.
 			first, second := testBinaries(t), testBinaries(t)
@@ -158,7 +168,7 @@ func filesOf(t *testing.T, image v1.Image) map[string]*tar.Header {
 
 func TestServicesDoNotRunAsRoot(t *testing.T) {
 	binaries := testBinaries(t)
-	for _, s := range images {
+	for _, s := range images(t) {
 		image, err := testBuild.image(s, binaries, layers{})
 		if err != nil {
 			t.Fatal(err)

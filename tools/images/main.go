@@ -30,6 +30,7 @@ func main() {
 func run() error {
 	var created int64
 	var b build
+	list := flag.String("services", "", "file with the list of services, deploy/helm/tripod/services.json")
 	output := flag.String("output", "", "directory to write NAME.tar and the file tag to")
 	version := flag.String("version", "dev", "version of Tripod, which becomes the tag")
 	binaries := flag.String("binaries", "bin", "directories with the binaries, space separated, one for each platform")
@@ -39,11 +40,15 @@ func run() error {
 	flag.Parse()
 	b.version, b.created = *version, time.Unix(created, 0).UTC()
 
+	services, err := readServices(*list)
+	if err != nil {
+		return err
+	}
 	if err := os.MkdirAll(*output, 0o755); err != nil {
 		return err
 	}
 	layers := layers{}
-	for _, spec := range images {
+	for _, spec := range imagesOf(services) {
 		var platforms []v1.Image
 		for directory := range strings.FieldsSeq(*binaries) {
 			image, err := b.image(spec, directory, layers)

@@ -23,7 +23,7 @@ func (r release) writeArchive(platform string) error {
 				return err
 			}
 		}
-		for _, program := range programs {
+		for _, program := range r.programs() {
 			if err := r.add(archive, base+"/"+program, r.binary(platform, program), 0o755); err != nil {
 				return err
 			}

@@ -20,7 +20,7 @@ func (r release) digestsFile() string { return "tripod-" + r.version + "-digests
 func (r release) writeDigests() error {
 	var values strings.Builder
 	values.WriteString("image:\n  digests:\n")
-	for _, program := range packed {
+	for _, program := range r.packed() {
 		digest, err := digestOf(filepath.Join(r.images, program+".tar"))
 		if err != nil {
 			return fmt.Errorf("cannot find the digest of the image %s: %w", program, err)

@@ -26,12 +26,13 @@ func main() {
 
 func run() error {
 	var r release
-	var platforms, documents string
+	var platforms, documents, services string
 	var created int64
 	flag.StringVar(&r.version, "version", "dev", "version of Tripod")
 	flag.Int64Var(&created, "created", 0, "time of the commit in seconds since 1970, the time of everything in the release")
 	flag.StringVar(&r.binaries, "binaries", "", "directory that has the binaries for each platform in a directory of its own")
 	flag.StringVar(&platforms, "platforms", "linux-amd64 linux-arm64", "names of these directories, space separated")
+	flag.StringVar(&services, "services", "", "names of the services, space separated")
 	flag.StringVar(&r.images, "images", "", "directory of the images")
 	flag.StringVar(&r.chart, "chart", "", "directory of the chart")
 	flag.StringVar(&r.helm, "helm", "helm", "helm, which packs the chart")
@@ -40,20 +41,30 @@ func run() error {
 	flag.Parse()
 	r.created = time.Unix(created, 0).UTC()
 	r.platforms, r.documents = strings.Fields(platforms), strings.Fields(documents)
+	if r.services = strings.Fields(services); len(r.services) == 0 {
+		return errors.New("-services is required")
+	}
 	return r.write()
 }
 
-// packed are the programs that have an image of their own, and programs the binaries of a release.
-var (
-	packed   = []string{"tripod", "tripod-aggregator", "tripod-core", "tripod-extensions", "tripod-search"}
-	programs = append(packed, "tripod-controllers")
-)
+// packed returns the programs that have an image of their own.
+func (r release) packed() []string {
+	programs := []string{"tripod"}
+	for _, service := range r.services {
+		programs = append(programs, "tripod-"+service)
+	}
+	return programs
+}
+
+// programs returns the binaries of a release.
+func (r release) programs() []string { return append(r.packed(), "tripod-controllers") }
 
 // release is what a release is made from.
 type release struct {
 	version string
 	created time.Time
 
+	services  []string
 	binaries  string
 	platforms []string
 	images    string
@@ -89,7 +100,7 @@ func (r release) base(platform string) string {
 }
 
 func (r release) copyImages() error {
-	for _, program := range packed {
+	for _, program := range r.packed() {
 		from := filepath.Join(r.images, program+".tar")
 		to := filepath.Join(r.output, program+"-"+r.version+".oci.tar")
 		if err := copyFile(from, to); err != nil {

@@ -35,12 +35,12 @@ func testRelease(t *testing.T) release {
 	}
 	dir := t.TempDir()
 	r := release{
-		version: "v1.2.3+4", created: committed,
+		version: "v1.2.3+4", created: committed, services: []string{"aggregator", "core", "extensions", "search"},
 		binaries: filepath.Join(dir, "binaries"), platforms: []string{"linux-amd64", "linux-arm64"},
 		images: filepath.Join(dir, "images"), chart: "../../deploy/helm/tripod", helm: helm,
 		documents: []string{"../../LICENSE", "../../README.md"}, output: filepath.Join(dir, "dist"),
 	}
-	for _, program := range programs {
+	for _, program := range r.programs() {
 		for _, platform := range r.platforms {
 			makeFile(t, r.binary(platform, program), func(path string) error { return copyFile(self, path) })
 		}
@@ -67,9 +67,10 @@ func testImage(t *testing.T, program string) []byte {
 }
 
 func TestTheDigestsAreValuesOfTheChart(t *testing.T) {
-	got := string(written(t, testRelease(t))["tripod-v1.2.3+4-digests.yaml"])
+	r := testRelease(t)
+	got := string(written(t, r)["tripod-v1.2.3+4-digests.yaml"])
 	want := "image:\n  digests:\n"
-	for _, program := range packed {
+	for _, program := range r.packed() {
 		want += "    " + program + ": sha256:of-" + program + "\n"
 	}
 	if got != want {
@@ -198,14 +199,15 @@ func entriesOf(t *testing.T, archive []byte) (map[string]*tar.Header, map[string
 
 func TestSBOMNamesWhatIsLinked(t *testing.T) {
 	var bom cdx.BOM
-	if err := json.Unmarshal(written(t, testRelease(t))["tripod-v1.2.3+4-linux-amd64.cdx.json"], &bom); err != nil {
+	r := testRelease(t)
+	if err := json.Unmarshal(written(t, r)["tripod-v1.2.3+4-linux-amd64.cdx.json"], &bom); err != nil {
 		t.Fatal(err)
 	}
 	var names []string
 	for _, component := range *bom.Components {
 		names = append(names, component.Name)
 	}
-	for _, want := range append([]string{"stdlib", "github.com/CycloneDX/cyclonedx-go"}, programs...) {
+	for _, want := range append([]string{"stdlib", "github.com/CycloneDX/cyclonedx-go"}, r.programs()...) {
 		if !slices.Contains(names, want) {
 			t.Errorf("components %q have no %s", names, want)
 		}

@@ -30,7 +30,7 @@ func (r release) writeSBOM(platform string) error {
 }
 
 func (r release) sbom(platform string) (*cdx.BOM, error) {
-	components := map[string]cdx.Component{}
+	components, programs := map[string]cdx.Component{}, r.programs()
 	dependencies := []cdx.Dependency{{Ref: r.base(platform), Dependencies: &programs}}
 	for _, program := range programs {
 		path := r.binary(platform, program)

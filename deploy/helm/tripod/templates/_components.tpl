@@ -3,16 +3,47 @@ Copyright The Tripod Authors.
 SPDX-License-Identifier: Apache-2.0
 */ -}}
 
-{{- /* The values of the further API services by name, as JSON: those of the user, and search. */ -}}
+{{- /* The names of Tripod's own services that a release runs only if their values say so, as a JSON list. services.json has all services. */ -}}
+{{- define "tripod.optional" -}}
+{{- $names := list -}}
+{{- range .Files.Get "services.json" | fromJsonArray -}}{{- if .optional -}}{{- $names = append $names .name -}}{{- end -}}{{- end -}}
+{{- toJson $names -}}
+{{- end -}}
+
+{{- /* The values of the further API services by name, as JSON: those of the user, and Tripod's own that are enabled. */ -}}
 {{- define "tripod.services" -}}
 {{- $all := deepCopy .Values.services -}}
-{{- if .Values.search.enabled -}}
-{{- if hasKey $all "search" -}}{{- fail "services.search and search.enabled cannot both be given" -}}{{- end -}}
-{{- range $role, $component := include "tripod.search.components" . | fromJson -}}
+{{- range $name := include "tripod.optional" . | fromJsonArray -}}
+{{- if (get $.Values $name).enabled -}}
+{{- if hasKey $all $name -}}{{- fail (printf "services.%s and %[1]s.enabled cannot both be given" $name) -}}{{- end -}}
+{{- if eq $name "search" -}}
+{{- range $role, $component := include "tripod.search.components" $ | fromJson -}}
 {{- $_ := set $all $component (include "tripod.search.values" (dict "root" $ "role" $role) | fromJson) -}}
+{{- end -}}
+{{- else -}}
+{{- $_ := set $all $name (include "tripod.optional.values" (dict "root" $ "component" $name) | fromJson) -}}
+{{- end -}}
 {{- end -}}
 {{- end -}}
 {{- toJson $all -}}
+{{- end -}}
+
+{{- /* The values of one of Tripod's own services, as those of a further API service, as JSON: dict root, component. Its block has `serve`, the values that core has
+too, and may have `groups` and `etcd`. */ -}}
+{{- define "tripod.optional.values" -}}
+{{- $block := get .root.Values .component -}}
+{{- $values := deepCopy (default dict $block.serve) -}}
+{{- $_ := set $values "args" (default list $values.extraArgs) -}}
+{{- $_ := set $values "image" (include "tripod.optional.image" . | fromJson) -}}
+{{- $_ := merge $values (pick $block "groups" "etcd") -}}
+{{- toJson $values -}}
+{{- end -}}
+
+{{- /* The image of one of Tripod's own services in the form of a further API service, as JSON: dict root, component. */ -}}
+{{- define "tripod.optional.image" -}}
+{{- $image := include "tripod.image" (dict "root" .root "name" (printf "tripod-%s" .component)) -}}
+{{- $tag := include "tripod.tag" .root -}}
+{{- dict "repository" (trimSuffix (printf ":%s" $tag) $image) "tag" $tag "pullPolicy" .root.Values.image.pullPolicy | toJson -}}
 {{- end -}}
 
 {{- /* The names of the further API services, as a JSON list. */ -}}

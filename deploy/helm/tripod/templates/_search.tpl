@@ -71,10 +71,8 @@ SPDX-License-Identifier: Apache-2.0
 {{- $args = append $args (printf "--hub-cluster=%s" $search.hubCluster) -}}
 {{- with $search.secretNamespace -}}{{- $args = append $args (printf "--secret-namespace=%s" .) -}}{{- end -}}
 {{- if or (eq .role "sync") (eq $database "sqlite") -}}{{- $args = concat $args (include "tripod.search.copying" .root | fromJsonArray) -}}{{- end -}}
-{{- $image := include "tripod.image" (dict "root" .root "name" "tripod-search") -}}
-{{- $tag := include "tripod.tag" .root -}}
 {{- $_ := merge $values (dict
-  "image" (dict "repository" (trimSuffix (printf ":%s" $tag) $image) "tag" $tag "pullPolicy" .root.Values.image.pullPolicy)
+  "image" (include "tripod.optional.image" (dict "root" .root "component" "search") | fromJson)
   "etcd" (dict "enabled" false)
   "groups" (list "clusterpedia.io")) -}}
 {{- $_ := set $values "args" (concat $args (default list $values.extraArgs)) -}}
