@@ -34,7 +34,7 @@ func (h *Handler) version(w http.ResponseWriter, req *http.Request, n *Nested) e
 			return h.writeJSON(w, req, jsonType, json.RawMessage(document))
 		}
 		if !errors.Is(err, streams.ErrNoDocument) {
-			return asStatus(err)
+			return asStatus(req.Context(), err)
 		}
 	}
 	return h.writeJSON(w, req, jsonType, version.Get())

@@ -95,7 +95,7 @@ func (h *Handler) answer(w http.ResponseWriter, req *http.Request, n *Nested) er
 	if n.Cluster != "" {
 		has, err := h.store.HasCluster(req.Context(), n.Cluster)
 		if err != nil {
-			return asStatus(err)
+			return asStatus(req.Context(), err)
 		}
 		if has && (!n.Info.IsResourceRequest || isReview(n)) {
 			v, err := visible(req.Context())
@@ -260,7 +260,7 @@ func (h *Handler) search(req *http.Request, patterns []schema.GroupVersionResour
 	var page store.Page
 	release, err := h.searches.take(req.Context(), turnTimeout)
 	if err != nil {
-		return a, asStatus(err)
+		return a, asStatus(req.Context(), err)
 	}
 	defer release()
 	err = h.asReader(req.Context(), func(_ *rights.Visible, s *store.Store) error {
@@ -288,7 +288,7 @@ func (h *Handler) search(req *http.Request, patterns []schema.GroupVersionResour
 	}
 	if q.InjectEvents {
 		if err := h.injectEvents(req.Context(), a.objects, memory); err != nil {
-			return a, asStatus(err)
+			return a, asStatus(req.Context(), err)
 		}
 	}
 	a.complete(req.Context(), page, q)
@@ -307,7 +307,7 @@ func (h *Handler) kind(req *http.Request, n *Nested) (streams.Kind, error) {
 		return kind, nil
 	}
 	if !errors.Is(err, streams.ErrUnknownKind) {
-		return kind, asStatus(err)
+		return kind, asStatus(req.Context(), err)
 	}
 	where := "any cluster"
 	if n.Cluster != "" {
@@ -335,21 +335,22 @@ func (h *Handler) asStatus(ctx context.Context, err error) error {
 	case errors.Is(err, store.ErrPosition):
 		return apierrors.NewBadRequest("parameter continue: " + err.Error())
 	}
-	return asStatus(err)
+	return asStatus(ctx, err)
 }
 
 // expired is the error of a search before the history.
 func (h *Handler) expired(ctx context.Context) error {
 	revision, at, err := h.store.HistoryBegins(ctx)
 	if err != nil {
-		return asStatus(err)
+		return asStatus(ctx, err)
 	}
 	return apierrors.NewResourceExpired(fmt.Sprintf("too old resource version: the history begins at %s, with resourceVersion %d",
 		at.UTC().Format(time.RFC3339), revision))
 }
 
-// asStatus returns what clients are told of an error of the store. What the database said is for the log: it may tell where it is.
-func asStatus(err error) error {
+// asStatus returns what clients are told of an error of the store. What the database said is for the log: it may tell where it is. If the time
+// of a request is over, such as the timeoutSeconds of a watch, the database is not to blame.
+func asStatus(ctx context.Context, err error) error {
 	if errors.Is(err, streams.ErrUnknownKind) {
 		return notFound(err.Error())
 	}
@@ -362,6 +363,9 @@ func asStatus(err error) error {
 	if errors.Is(err, database.ErrTimeout) {
 		klog.V(2).InfoS("A search takes too long", "err", err)
 		return apierrors.NewTimeoutError("search: "+database.ErrTimeout.Error()+": name clusters, namespaces or a limit, or try again later", 5)
+	}
+	if ctx.Err() != nil {
+		return apierrors.NewTimeoutError("the time of the request was over before search had its answer", 1)
 	}
 	klog.ErrorS(err, "The database does not answer a search")
 	return unavailable("the database of search does not answer: try again later")

@@ -50,7 +50,7 @@ func (h *Handler) openAPI(w http.ResponseWriter, req *http.Request, n *Nested) e
 		err = memory.charge(int64(len(compressed)) - most)
 	}
 	if err != nil {
-		return asStatus(err)
+		return asStatus(req.Context(), err)
 	}
 	header := w.Header()
 	header.Set("Content-Type", jsonType)
@@ -60,7 +60,7 @@ func (h *Handler) openAPI(w http.ResponseWriter, req *http.Request, n *Nested) e
 	if acceptsGzip(req) {
 		header.Set("Content-Encoding", "gzip")
 	} else if document, err = gzip.NewReader(document); err != nil {
-		return asStatus(err)
+		return asStatus(req.Context(), err)
 	}
 	inTime(w, h.writeTimeout, func() error { return writeAll(w, document) }) //nolint:errcheck // the client is gone
 	return nil

@@ -20,7 +20,7 @@ func (h *Handler) seen(ctx context.Context) (names []string, all bool, err error
 	}
 	known, err := h.store.Clusters(ctx)
 	if err != nil {
-		return nil, false, asStatus(err)
+		return nil, false, asStatus(ctx, err)
 	}
 	for _, name := range known {
 		if v.Sees(name) {
@@ -48,7 +48,7 @@ func (h *Handler) seenKinds(ctx context.Context, cluster string) ([]streams.Kind
 	}
 	kinds, err := h.store.Kinds(ctx, names...)
 	if err != nil {
-		return nil, asStatus(err)
+		return nil, asStatus(ctx, err)
 	}
 	return kinds, nil
 }
@@ -84,7 +84,7 @@ func (h *Handler) eachSeen(ctx context.Context, cluster string, do func(name str
 	}
 	for _, name := range names {
 		if err := do(name); err != nil {
-			return asStatus(err)
+			return asStatus(ctx, err)
 		}
 	}
 	return nil

@@ -106,7 +106,7 @@ func (h *Handler) stalenessOfOne(req *http.Request, n *Nested) (string, error) {
 	q.Clusters = query.Choice{In: []string{n.Cluster}}
 	heard, err := h.store.Ages(req.Context(), []schema.GroupVersionResource{n.Resource()}, q)
 	if err != nil {
-		return "", asStatus(err)
+		return "", asStatus(req.Context(), err)
 	}
 	if !q.WithStaleness {
 		return "", nil

@@ -91,7 +91,7 @@ func (h *Handler) watch(w http.ResponseWriter, req *http.Request, n *Nested) err
 	}
 	kinds, err := h.store.KindIDs(req.Context(), []schema.GroupVersionResource{n.Resource()})
 	if err != nil {
-		return asStatus(err)
+		return asStatus(req.Context(), err)
 	}
 	v, err := visible(req.Context())
 	if err != nil {
@@ -167,7 +167,7 @@ func (s *watching) serve(ctx context.Context) error {
 		}
 		s.at = first.Revision
 	} else if err := s.checkRightsSince(ctx); err != nil {
-		return s.asStatus(err)
+		return s.asStatus(ctx, err)
 	}
 	// What the watch is told from now on follows the list, or the revision that the client has named.
 	changes := s.handler.feed.Subscribe(s.kinds)
@@ -180,7 +180,7 @@ func (s *watching) serve(ctx context.Context) error {
 		err = s.checkAge(ctx)
 	}
 	if err != nil {
-		return s.asStatus(err)
+		return s.asStatus(ctx, err)
 	}
 	s.events.stream(ctx, func(ctx context.Context) {
 		if s.begin(ctx, first) {
@@ -248,7 +248,7 @@ func (s *watching) follow(ctx context.Context, changes *feed.Subscription, next 
 // failUnlessOver writes why the watch ends, if it is not because of its time or its client.
 func (s *watching) failUnlessOver(ctx context.Context, err error) {
 	if ctx.Err() == nil {
-		s.fail(s.asStatus(err))
+		s.fail(s.asStatus(ctx, err))
 	}
 }
 
@@ -468,20 +468,20 @@ func (s *watching) look(ctx context.Context) (done func(), err error) {
 }
 
 // asStatus returns what the client is told of an error.
-func (s *watching) asStatus(err error) error {
+func (s *watching) asStatus(ctx context.Context, err error) error {
 	switch {
 	case errors.Is(err, errRights), errors.Is(err, store.ErrOtherRights), errors.Is(err, store.ErrPosition):
 		return apierrors.NewResourceExpired(err.Error())
 	case errors.Is(err, history.ErrPruned), errors.Is(err, feed.ErrReplaced):
 		return apierrors.NewResourceExpired("too old resource version: " + err.Error())
 	case errors.Is(err, history.ErrFuture):
-		current, err := s.handler.store.Revision(context.Background())
+		current, err := s.handler.store.Revision(context.WithoutCancel(ctx))
 		if err != nil {
-			return asStatus(err)
+			return asStatus(ctx, err)
 		}
 		return tooLarge(s.at, current)
 	}
-	return asStatus(err)
+	return asStatus(ctx, err)
 }
 
 // tooLarge is the error for a revision that is in the future. client-go lists again when it reads this.

@@ -40,7 +40,7 @@ func (s *watching) list(ctx context.Context, after *query.Position) (*initialPag
 	} else {
 		release, failed := s.turn(ctx)
 		if failed != nil {
-			return nil, asStatus(failed)
+			return nil, asStatus(ctx, failed)
 		}
 		defer release()
 		part := *s.q
@@ -64,7 +64,7 @@ func (s *watching) list(ctx context.Context, after *query.Position) (*initialPag
 		})
 	}
 	if err != nil {
-		return nil, s.asStatus(err)
+		return nil, s.asStatus(ctx, err)
 	}
 	if s.q.ResourceVersion > page.Revision {
 		return nil, tooLarge(s.q.ResourceVersion, page.Revision)

@@ -7,6 +7,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -218,6 +219,24 @@ func TestAWatchEndsInItsTimeWithABookmark(t *testing.T) {
 	assert.Equal(t, []string{"BOOKMARK  11"}, take(t, next, 1))
 	assert.Nil(t, next())
 	assert.Nil(t, open(t, at, "")(), "no bookmark that nobody has asked for")
+}
+
+// TestAWatchWhoseTimeIsOverBlamesNoDatabase holds for watches that have no turn before their timeoutSeconds are over.
+func TestAWatchWhoseTimeIsOverBlamesNoDatabase(t *testing.T) {
+	s, _ := opened(t)
+	h := NewHandler(s, nil, nil)
+	for range searchesOfUser {
+		release, err := h.searches.take(asAdministrator(t.Context()), time.Minute)
+		require.NoError(t, err)
+		defer release()
+	}
+	answer, err := http.Get(serverOf(t, h) + watchedPath + "&timeoutSeconds=1")
+	require.NoError(t, err)
+	defer answer.Body.Close()
+	text, err := io.ReadAll(answer.Body)
+	require.NoError(t, err)
+	assert.Equal(t, http.StatusGatewayTimeout, answer.StatusCode, "%s", text)
+	assert.Contains(t, string(text), "the time of the request was over")
 }
 
 func TestWatchesThatCannotBeServed(t *testing.T) {
