@@ -45,7 +45,10 @@ type hubAuthorizer struct {
 
 // Authorize implements authorizer.Authorizer. It notes what the reader may see.
 func (h *hubAuthorizer) Authorize(ctx context.Context, a authorizer.Attributes) (authorizer.Decision, string, error) {
-	n := nestedIn("GET", a.GetPath(), false)
+	n := nestedOf(ctx, a.GetPath())
+	if n == nil {
+		n = nestedIn("GET", a.GetPath(), false)
+	}
 	if n == nil || !a.IsResourceRequest() {
 		decision, reason, err := h.next.Authorize(ctx, a)
 		switch {

@@ -130,3 +130,20 @@ func TestClustersOfAQueryAreThoseOfTheWholeQuery(t *testing.T) {
 		assert.Equal(t, want, clustersOf(values), text)
 	}
 }
+
+// TestAPathIsReadOnce holds that the authorizer and the handler get what RequestInfo has read, for the same path only.
+func TestAPathIsReadOnce(t *testing.T) {
+	ctx := withNote(t.Context())
+	path := "/apis/clusterpedia.io/v1beta1/resources/clusters/east/api/v1/namespaces/a/pods"
+	req := httptest.NewRequestWithContext(ctx, http.MethodDelete, path+"?watch=true", nil)
+	outer, err := infos.NewRequestInfo(req)
+	require.NoError(t, err)
+	info := RequestInfo(req, outer)
+	n := nestedOf(ctx, path)
+	require.NotNil(t, n)
+	assert.Same(t, info, n.Info)
+	assert.Equal(t, "east", n.Cluster)
+	assert.Nil(t, nestedOf(ctx, strings.Replace(path, "east", "west", 1)))
+	assert.Nil(t, nestedOf(ctx, ""))
+	assert.Nil(t, nestedOf(t.Context(), path), "without WithNotes, each reads the path itself")
+}

@@ -77,7 +77,10 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 		}
 		return
 	}
-	n := nestedIn(req.Method, req.URL.Path, isWatch(req.URL.Query()))
+	n := nestedOf(req.Context(), req.URL.Path)
+	if n == nil {
+		n = nestedIn(req.Method, req.URL.Path, isWatch(req.URL.Query()))
+	}
 	if n == nil {
 		h.next.ServeHTTP(w, req)
 		return

@@ -27,8 +27,10 @@ func WithNotes(chain http.Handler) http.Handler {
 	})
 }
 
-// notes are what the authorizer tells the handler about a request.
+// notes are what the parts of the handler chain tell the later ones about a request: RequestInfo what it is, and the authorizer what its reader
+// may see.
 type notes struct {
+	nested  atomic.Pointer[Nested]
 	visible atomic.Pointer[rights.Visible]
 	again   atomic.Pointer[decision]
 	judge   atomic.Pointer[judge]
@@ -39,6 +41,26 @@ type decision func(context.Context) (*rights.Visible, error)
 
 func withNote(ctx context.Context) context.Context {
 	return context.WithValue(ctx, noteKey{}, &notes{})
+}
+
+// noteNested keeps the request that is inside of a request.
+func noteNested(ctx context.Context, n *Nested) {
+	if noted, ok := ctx.Value(noteKey{}).(*notes); ok {
+		noted.nested.Store(n)
+	}
+}
+
+// nestedOf returns what noteNested has kept of a request, if that has a path. An authorizer is also asked about other requests, such as those
+// that a review names.
+func nestedOf(ctx context.Context, path string) *Nested {
+	noted, ok := ctx.Value(noteKey{}).(*notes)
+	if !ok {
+		return nil
+	}
+	if n := noted.nested.Load(); n != nil && n.Info.Path == path {
+		return n
+	}
+	return nil
 }
 
 // note keeps what the reader of a request may see. The last decision counts: that about the request itself comes after those about
