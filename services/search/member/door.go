@@ -22,7 +22,7 @@ const (
 	// tinyObject is what a stream may read of an object without a place. A decoder has up to twice as much.
 	tinyObject = 8 << 10
 	// placesAtOnce are the objects of a member that are not tiny and have no memory in a batch yet, and allPlaces those of all members.
-	placesAtOnce, allPlaces = 16, 256
+	placesAtOnce, allPlaces = 16, 160
 	// listsAtOnce are the lists of a member, whose answers are compressed.
 	listsAtOnce = 32
 	// memoryShares are the parts of the memory for batches: at most one is for a single member.
@@ -40,6 +40,10 @@ const (
 	// one.
 	changeSize, changeRows = 8 << 10, 20
 )
+
+// PlacesMemory is the most that objects take before they count for Limits.Memory, of all members: each has a buffer of twice its size, and
+// is copied once.
+const PlacesMemory = allPlaces * 3 * smallObject
 
 // Door is what the members of a process share: the limits, and the memory for what was read and is not written yet.
 type Door struct {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/tripod-k8s/tripod/services/search/feed"
 	"github.com/tripod-k8s/tripod/services/search/hub"
+	"github.com/tripod-k8s/tripod/services/search/member"
 	"github.com/tripod-k8s/tripod/services/search/options"
 	"github.com/tripod-k8s/tripod/services/search/rights"
 	"github.com/tripod-k8s/tripod/services/search/templates"
@@ -39,6 +40,7 @@ func Budgets(o *options.Options) []Budget {
 	if o.Has(options.Sync) {
 		all = append(all,
 			Budget{"objects and documents of clusters (`--member-memory`)", o.Limits.Memory.Value()},
+			Budget{"objects of clusters before that", member.PlacesMemory},
 			Budget{"objects of the hub that PediaClusters and policies need", hub.StandardMemory},
 			Budget{"results of templates", templates.Memory},
 			Budget{"a template (`--template-memory`), in a process beside", o.Templates.Memory},
