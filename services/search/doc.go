@@ -20,12 +20,12 @@
 //   - server/nested.go reads the path: the request inside of the request.
 //   - server/authorizer.go decides, by the policy of the hub.
 //   - query reads the parameters.
-//   - store/search.go makes SQL of them.
+//   - store/search.go makes SQL of them, with store/database.
 //   - server/list.go writes the answer: the objects as they are, a table (tables), or metadata.
 //
 // # The way of a change to a watch
 //
-//   - store/history.go records it in the transaction that writes the object.
+//   - store/history records it in the transaction that writes the object.
 //   - feed reads what is new, once for all watches.
 //   - query/match.go decides whether a watch asks for the object.
 //   - server/watch.go serves the watch.
