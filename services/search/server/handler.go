@@ -351,8 +351,8 @@ func (h *Handler) expired(ctx context.Context) error {
 		at.UTC().Format(time.RFC3339), revision))
 }
 
-// asStatus returns what clients are told of an error of the store. What the database said is for the log: it may tell where it is. If the time
-// of a request is over, such as the timeoutSeconds of a watch, the database is not to blame.
+// asStatus returns what clients are told of an error of the store. What the database said is for the log: it may tell where it is. If the
+// time of a request is over, such as the timeoutSeconds of a watch, the database is not to blame.
 func asStatus(ctx context.Context, err error) error {
 	if errors.Is(err, streams.ErrUnknownKind) {
 		return notFound(err.Error())

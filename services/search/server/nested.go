@@ -85,8 +85,8 @@ func (n *Nested) Namespace() string {
 	return n.Info.Namespace
 }
 
-// RequestInfo returns what a request is: the nested one if there is one. See apiservice.Requests. It notes that for the authorizer and the handler,
-// so that a path is read once.
+// RequestInfo returns what a request is: the nested one if there is one. See apiservice.Requests. It notes that for the authorizer and the
+// handler, so that a path is read once.
 func RequestInfo(req *http.Request, info *request.RequestInfo) *request.RequestInfo {
 	values := req.URL.Query()
 	n := nestedIn(req.Method, info.Path, isWatch(values))

@@ -27,8 +27,8 @@ func WithNotes(chain http.Handler) http.Handler {
 	})
 }
 
-// notes are what the parts of the handler chain tell the later ones about a request: RequestInfo what it is, and the authorizer what its reader
-// may see.
+// notes are what the parts of the handler chain tell the later ones about a request: RequestInfo what it is, and the authorizer what its
+// reader may see.
 type notes struct {
 	nested  atomic.Pointer[Nested]
 	visible atomic.Pointer[rights.Visible]
@@ -50,8 +50,8 @@ func noteNested(ctx context.Context, n *Nested) {
 	}
 }
 
-// nestedOf returns what noteNested has kept of a request, if that has a path. An authorizer is also asked about other requests, such as those
-// that a review names.
+// nestedOf returns what noteNested has kept of a request, if that has a path. An authorizer is also asked about other requests, such as
+// those that a review names.
 func nestedOf(ctx context.Context, path string) *Nested {
 	noted, ok := ctx.Value(noteKey{}).(*notes)
 	if !ok {

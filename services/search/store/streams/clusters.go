@@ -58,6 +58,7 @@ func (s *Registry) Clusters(ctx context.Context) (names []string, err error) {
 	return names, err
 }
 
+// ClusterNames returns the names of all clusters.
 func ClusterNames(ctx context.Context, t *database.Tx) (names []string, err error) {
 	err = t.Each(ctx, t.SQL("SELECT name FROM clusters ORDER BY name"), func(scan func(...any) error) error {
 		var name string
@@ -85,6 +86,7 @@ func ClustersOf(ctx context.Context, t *database.Tx, c query.Choice) ([]int64, e
 	return ids, err
 }
 
+// EnsureCluster returns the ID of a cluster, which it adds unless it is known.
 func EnsureCluster(ctx context.Context, t *database.Tx, name string) (int64, error) {
 	return t.Ensure(ctx, t.SQL("SELECT id FROM clusters WHERE name = ?", name),
 		t.SQL("INSERT INTO clusters (name, since) VALUES (?, ("+database.LastRevision+"))", name))
