@@ -129,7 +129,7 @@ func TestTemplatesHaveLimits(t *testing.T) {
 	doubled := "{{ $x := print `0123456789` }}" + strings.Repeat("{{ $x = print $x $x }}", 28)
 	bomb := "a: &a " + strings.Repeat("x", 60_000) + "\nb: [" + strings.Repeat("*a,", 40_000) + "]"
 	tests := map[string]struct{ template, want string }{
-		"wide":    {`spec: {{ indent 1200000000 "x" }}`, "it takes more than 128 MiB of memory"},
+		"wide":    {`spec: {{ indent 1200000000 "x" }}`, "it takes more than 64 MiB of memory"},
 		"doubled": {doubled, "it takes more than"},
 		"bomb":    {bomb, "it takes more than"},
 		"endless": {"{{ range 99999999999 }}{{ end }}", "it takes more than 300ms of a processor"},
