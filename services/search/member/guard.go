@@ -318,13 +318,16 @@ func (g *guard) send(by http.RoundTripper, req *http.Request) (*http.Response, e
 		resp.ContentLength, resp.Body = -1, &decompressed{ReadCloser: resp.Body}
 	default:
 		resp.Body.Close() //nolint:errcheck // it is not read
-		return nil, fmt.Errorf("the API server answers in the encoding %q, which search did not ask for", encoding)
+		return nil, fmt.Errorf("%w: %.20q", errEncoding, encoding)
 	}
 	if resp.StatusCode >= 300 {
 		shorten(resp)
 	}
 	return resp, nil
 }
+
+// errEncoding says that an answer is compressed although the request did not allow it.
+var errEncoding = errors.New("the API server answers in an encoding that search did not ask for")
 
 // shorten leaves of an error what search reads of it. client-go decodes and keeps all of a Status, whose causes take 20 times their bytes.
 func shorten(resp *http.Response) {

@@ -18,6 +18,10 @@ import (
 // readAhead is how much is read at once, and so may be kept of what follows an item.
 const readAhead = 32 << 10
 
+// keptBuffer is the largest item for which the buffer of a decoder is no larger than twice a tiny object: it grows when it is full to three
+// quarters.
+const keptBuffer = 2 * tinyObject * 3 / 4
+
 // item is an object of a list, or an event of a watch.
 type item struct {
 	// text is valid until the next item is read.
@@ -164,7 +168,7 @@ func (i *items) next(to func(item) error) error {
 	read.text = text
 	i.caughtUp()
 	err = to(read)
-	if len(text) > tinyObject && i.json.StackDepth() != 1 { // the metadata of a list are its only large field
+	if len(text) > keptBuffer && i.json.StackDepth() != 1 { // the metadata of a list are its only large field
 		i.shrink()
 	}
 	i.begin(0)

@@ -146,7 +146,7 @@ func sameItems(t *testing.T, sizes, ends []int) {
 func TestPiecesOfAListMakeNoDifference(t *testing.T) {
 	for _, sizes := range [][]int{
 		{70_000, 70_000, 70_000}, {100_000, 10, 100_000, 150_000}, {10, 60_000, 66_000, 10, 300_000, 10},
-		{9_000, 10, 8_000, tinyObject, 20_000, 10}, {tinyObject - 11, tinyObject - 10, tinyObject}, {smallObject - 11, smallObject - 10, smallObject},
+		{9_000, 10, 8_000, tinyObject, 20_000, 10}, {tinyObject - 11, tinyObject - 10, tinyObject}, {keptBuffer - 11, keptBuffer - 10, keptBuffer}, {smallObject - 11, smallObject - 10, smallObject},
 	} {
 		_, _, ends := listOf(sizes)
 		for _, after := range []int{-2, -1, 0, 1, 2} {

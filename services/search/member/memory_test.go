@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/url"
 	"runtime"
 	"strings"
 	"sync"
@@ -115,4 +116,20 @@ func TestStreamsOfAMemberTakeLittleMemory(t *testing.T) {
 			assert.Empty(t, m.door.lists)
 		})
 	}
+}
+
+// TestAWatchThatIsCompressedIsListed has a member compress watches, for which search does not ask: it lists, which takes memory for a short time only.
+func TestAWatchThatIsCompressedIsListed(t *testing.T) {
+	f, s := newFakeMember(t), newStore(t)
+	f.odd = func(w http.ResponseWriter, query url.Values) bool {
+		if query.Get("watch") != "" {
+			w.Header().Set("Content-Encoding", "gzip")
+			gzip.NewWriter(w).Close() //nolint:errcheck // the client is gone
+		}
+		return query.Get("watch") != ""
+	}
+	f.put("a", "b")
+	m, _ := run(t, f, s)
+	eventually(t, s, "a", "b")
+	require.Eventually(t, func() bool { return onlyStream(m).Status().Reason == notWatched }, time.Minute, 10*time.Millisecond)
 }

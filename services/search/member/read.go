@@ -209,6 +209,9 @@ func (s source) watch(ctx context.Context, resourceVersion string, initial bool,
 		query["resourceVersion"] = resourceVersion
 	}
 	body, end, err := s.open(ctx, query)
+	if errors.Is(err, errEncoding) { // a list may be compressed
+		err = fmt.Errorf("%w: %w", errNoEvents, err)
+	}
 	if err != nil {
 		return err
 	}
