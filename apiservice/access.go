@@ -25,13 +25,13 @@ func applyAccess(o *completed, config *genericapiserver.Config, core *rest.Confi
 	if err != nil {
 		return fmt.Errorf("client of core: %w", err)
 	}
-	// Answers are not kept, so that a change of policy is in force at once.
+	// Kubernetes' own cache keeps nothing, so that a change of policy is in force at once. See Requests.KeepDecisions.
 	once, noTTL := wait.Backoff{Steps: 1}, time.Duration(0)
 	asked, err := webhook.NewFromInterface(client, noTTL, noTTL, once, authorizer.DecisionNoOpinion, webhookmetrics.NoopAuthorizerMetrics{},
 		nil)
 	if err != nil {
 		return err
 	}
-	config.Authorization.Authorizer = trust.Decided(asked)
+	config.Authorization.Authorizer = trust.Decided(o.service.Requests.kept(asked))
 	return o.ApplyTrust(config, false)
 }

@@ -6,6 +6,7 @@ package apiservice
 import (
 	"net/http"
 
+	"k8s.io/apimachinery/pkg/util/cache"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 	"k8s.io/apiserver/pkg/endpoints/request"
 	genericapiserver "k8s.io/apiserver/pkg/server"
@@ -19,11 +20,22 @@ type Requests struct {
 	Info func(*http.Request, *request.RequestInfo) *request.RequestInfo
 	// Authorizer returns what decides about requests, given what decides by the policy of the cluster.
 	Authorizer func(authorizer.Authorizer) authorizer.Authorizer
+	// KeepDecisions reports whether a decision of core about a request may be kept for a second, at most 4096 of all. A user must ask the same
+	// again, selectors included. Without it, core is asked each time that the aggregator has not decided.
+	KeepDecisions func(authorizer.Attributes) bool
 	// Around returns what goes around the handler chain, before a request is authenticated, such as to add to its context what Authorizer
 	// tells Handler.
 	Around func(http.Handler) http.Handler
 	// Handler returns what answers requests that were authenticated, authorized and audited, given what serves the groups of the service.
 	Handler func(*Environment, http.Handler) http.Handler
+}
+
+// kept returns an authorizer that keeps decisions of core.
+func (r *Requests) kept(core authorizer.Authorizer) authorizer.Authorizer {
+	if r == nil {
+		return core
+	}
+	return newDecisions(core, r.KeepDecisions, cache.NewLRUExpireCache(maxDecisions))
 }
 
 // applyTo configures a server.

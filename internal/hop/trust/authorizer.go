@@ -14,7 +14,7 @@ import (
 	identityv1 "github.com/tripod-k8s/tripod/proto/identity/v1"
 )
 
-// NewAuthorizer returns an authorizer that allows other services what they have the right to do. self is the user name of this service, whose
+// NewAuthorizer returns an authorizer that allows other services what they have the right to do. self is the user name of this service: its
 // own replicas get no rights. The authorizer never denies; it has no opinion on any other request. It recognises services by the users that
 // [BackendOptions.ApplyTo] sets.
 func NewAuthorizer(self string, rights Rights) authorizer.Authorizer {
@@ -56,7 +56,7 @@ func (a *serviceAuthorizer) Authorize(ctx context.Context, attributes authorizer
 func isAllowedByAggregator(ctx context.Context, attributes authorizer.Attributes) bool {
 	from, _ := ctx.Value(senderKey{}).(sender)
 	return from.service != nil && from.decision.GetVerdict() == identityv1.Decision_VERDICT_ALLOW &&
-		isAbout(ctx, attributes, from.service.User) && bytes.Equal(from.decision.GetQuestion(), question(attributes))
+		isAbout(ctx, attributes, from.service.User) && bytes.Equal(from.decision.GetQuestion(), Question(attributes))
 }
 
 // allow reports whether rules allow a request, by the rules of RBAC. (Kubernetes' own evaluator is not in a module that API services may

@@ -95,7 +95,7 @@ func TestAServiceWithoutRightsOfOthersBelievesTheAggregator(t *testing.T) {
 	about, err := genericapifilters.GetAuthorizerAttributes(apirequest.WithUser(apirequest.WithRequestInfo(t.Context(), info), sent))
 	require.NoError(t, err)
 	said := func(verdict identityv1.Decision_Verdict) *identityv1.Decision {
-		return &identityv1.Decision{Verdict: verdict, Question: question(about)}
+		return &identityv1.Decision{Verdict: verdict, Question: Question(about)}
 	}
 	allowed := said(identityv1.Decision_VERDICT_ALLOW)
 	other := said(identityv1.Decision_VERDICT_ALLOW)

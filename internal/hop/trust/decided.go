@@ -27,7 +27,7 @@ func Decide(ctx context.Context, decides authorizer.Authorizer) (*identityv1.Dec
 		return nil, err
 	}
 	decision, reason, err := decides.Authorize(ctx, attributes)
-	said := &identityv1.Decision{Verdict: identityv1.Decision_VERDICT_NO_OPINION, Reason: reason, Question: question(attributes)}
+	said := &identityv1.Decision{Verdict: identityv1.Decision_VERDICT_NO_OPINION, Reason: reason, Question: Question(attributes)}
 	switch decision {
 	case authorizer.DecisionAllow:
 		said.Verdict = identityv1.Decision_VERDICT_ALLOW
@@ -51,7 +51,7 @@ type decided struct{ next authorizer.Authorizer }
 func (d decided) Authorize(ctx context.Context, attributes authorizer.Attributes) (authorizer.Decision, string, error) {
 	from, _ := ctx.Value(senderKey{}).(sender)
 	said := from.envelope.GetDecision()
-	if said == nil || hasWaited(ctx) || !isAbout(ctx, attributes, from.user) || !bytes.Equal(said.GetQuestion(), question(attributes)) {
+	if said == nil || hasWaited(ctx) || !isAbout(ctx, attributes, from.user) || !bytes.Equal(said.GetQuestion(), Question(attributes)) {
 		return d.next.Authorize(ctx, attributes)
 	}
 	var err error
@@ -75,9 +75,9 @@ func hasWaited(ctx context.Context) bool {
 	return known && time.Since(received) > maxWait
 }
 
-// question returns a digest of everything that attributes ask, except for the user. The aggregator and the service each read the request.
+// Question returns a digest of everything that attributes ask, except for the user. The aggregator and the service each read the request.
 // Where they read it differently, as two versions of Kubernetes may, the aggregator has decided about something else.
-func question(asked authorizer.Attributes) []byte {
+func Question(asked authorizer.Attributes) []byte {
 	digest := sha256.New()
 	fmt.Fprintf(digest, "%q %q %q %q %q %q %q %t %q", asked.GetVerb(), asked.GetAPIGroup(), asked.GetAPIVersion(), asked.GetResource(),
 		asked.GetSubresource(), asked.GetNamespace(), asked.GetName(), asked.IsResourceRequest(), asked.GetPath())

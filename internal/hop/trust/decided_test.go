@@ -38,14 +38,14 @@ func TestADecisionIsAboutTheRequestOfItsSender(t *testing.T) {
 	require.NoError(t, err)
 	said := func(verdict identityv1.Decision_Verdict) *identityv1.Envelope {
 		return &identityv1.Envelope{User: &identityv1.User{Name: "jane"}, Decision: &identityv1.Decision{
-			Verdict: verdict, Reason: "said", Question: question(asked),
+			Verdict: verdict, Reason: "said", Question: Question(asked),
 		}}
 	}
 	allowed := said(identityv1.Decision_VERDICT_ALLOW)
 	understood := func(change func(*authorizer.AttributesRecord)) *identityv1.Envelope {
 		other, envelope := *asked.(*authorizer.AttributesRecord), said(identityv1.Decision_VERDICT_ALLOW)
 		change(&other)
-		envelope.Decision.Question = question(&other)
+		envelope.Decision.Question = Question(&other)
 		return envelope
 	}
 	withoutQuestion := said(identityv1.Decision_VERDICT_ALLOW)

@@ -11,7 +11,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 	registryrest "k8s.io/apiserver/pkg/registry/rest"
-	"k8s.io/utils/clock"
 
 	"github.com/tripod-k8s/tripod/apiservice"
 	"github.com/tripod-k8s/tripod/services/list"
@@ -51,9 +50,10 @@ func Service() apiservice.Service {
 			Info:   RequestInfo,
 			Around: WithNotes,
 			Authorizer: func(next authorizer.Authorizer) authorizer.Authorizer {
-				return NewAuthorizer(remember(next, clock.RealClock{}), s.rights)
+				return NewAuthorizer(next, s.rights)
 			},
-			Handler: func(_ *apiservice.Environment, next http.Handler) http.Handler { return s.handler.before(next) },
+			KeepDecisions: aboutClusters,
+			Handler:       func(_ *apiservice.Environment, next http.Handler) http.Handler { return s.handler.before(next) },
 		},
 		ReadyChecks: []apiservice.ReadyCheck{{Name: "database", Check: s.checkDatabase}},
 		Hooks:       []apiservice.Hook{{Name: "copy-clusters", Run: s.run}},
