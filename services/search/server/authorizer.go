@@ -123,7 +123,8 @@ func named(cluster string) []string {
 
 // aboutClusters reports whether a decision is about clusters as wholes. A reader without a grant needs two of them for each search.
 func aboutClusters(a authorizer.Attributes) bool {
-	return a.IsResourceRequest() && a.GetAPIGroup() == v1beta1.GroupVersion.Group && a.GetResource() == rights.Resource && a.GetNamespace() == ""
+	group, resource := a.GetAPIGroup(), a.GetResource()
+	return a.IsResourceRequest() && group == v1beta1.GroupVersion.Group && resource == rights.Resource && a.GetNamespace() == ""
 }
 
 // byMembers is the reason of decisions by the RBAC of clusters.
