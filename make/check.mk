@@ -63,6 +63,8 @@ release-proto: $(TOOLS)/buf ## Make verify-proto compare later contracts with th
 PRIORITIES := services/aggregator/apis/apiservices/priorities_generated.go
 ETCD_RANGES := admin/etcd/access/builtin_generated.go
 CODE_TOOLS := $(TOOLS)/deepcopy-gen $(TOOLS)/openapi-gen
+# Folders with the types of an API service, one folder a version.
+SERVICE_TYPES := examples/wardle services/search/apis/search
 PROTO_TOOLS := $(TOOLS)/buf $(TOOLS)/protoc-gen-go $(TOOLS)/protoc-gen-go-grpc
 
 .PHONY: verify-generated fix-generated
@@ -75,7 +77,7 @@ verify-generated: $(PROTO_TOOLS) $(CODE_TOOLS) ## Check that generated code is u
 	hack/verify-generated.sh docs/flags.md go run -trimpath ./hack/gen-tables flags
 	hack/verify-generated.sh docs/secure.md go run -trimpath ./hack/gen-tables rules
 	hack/verify-generated.sh proto hack/generate-proto.sh
-	hack/verify-generated.sh examples/wardle hack/generate-example.sh
+	@$(foreach types,$(SERVICE_TYPES),echo 'generate-types.sh: $(types)' && hack/verify-generated.sh $(types) hack/generate-types.sh $(types) &&) true
 fix-generated: $(PROTO_TOOLS) $(CODE_TOOLS)
 	go run -trimpath ./hack/gen-apiservice-priorities -output $(PRIORITIES)
 	go run -trimpath ./hack/gen-etcd-ranges -output $(ETCD_RANGES)
@@ -85,7 +87,7 @@ fix-generated: $(PROTO_TOOLS) $(CODE_TOOLS)
 	go run -trimpath ./hack/gen-tables flags docs/flags.md
 	go run -trimpath ./hack/gen-tables rules docs/secure.md
 	hack/generate-proto.sh proto
-	hack/generate-example.sh examples/wardle
+	@$(foreach types,$(SERVICE_TYPES),echo 'generate-types.sh: $(types)' && hack/generate-types.sh $(types) $(types) &&) true
 
 .PHONY: verify-docs
 verify-docs: ## Check the links of all pages, and that docs/architecture.md lists every package.

@@ -14,6 +14,7 @@ import (
 
 	"github.com/tripod-k8s/tripod/apiservice"
 	"github.com/tripod-k8s/tripod/services/list"
+	"github.com/tripod-k8s/tripod/services/search/apis/search/openapi"
 	"github.com/tripod-k8s/tripod/services/search/apis/search/v1beta1"
 	"github.com/tripod-k8s/tripod/services/search/options"
 )
@@ -28,7 +29,7 @@ func Service() apiservice.Service {
 		Name:          Name,
 		Description:   "tripod-search serves the objects of many clusters, which it copies into a database, behind Tripod's aggregator.",
 		AddToScheme:   []func(*runtime.Scheme) error{v1beta1.AddToScheme},
-		Definitions:   v1beta1.OpenAPIDefinitions,
+		Definitions:   openapi.GetOpenAPIDefinitions,
 		AddFlags:      s.options.AddFlags,
 		ValidateFlags: s.options.Validate,
 		Prepare:       s.prepare,
