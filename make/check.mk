@@ -62,7 +62,7 @@ release-proto: $(TOOLS)/buf ## Make verify-proto compare later contracts with th
 
 PRIORITIES := services/aggregator/apis/apiservices/priorities_generated.go
 ETCD_RANGES := admin/etcd/access/builtin_generated.go
-CODE_TOOLS := $(TOOLS)/deepcopy-gen $(TOOLS)/openapi-gen
+CODE_TOOLS := $(TOOLS)/deepcopy-gen $(TOOLS)/openapi-gen $(TOOLS)/controller-gen
 # Folders with the types of an API service, one folder a version.
 SERVICE_TYPES := examples/wardle services/search/apis/search
 PROTO_TOOLS := $(TOOLS)/buf $(TOOLS)/protoc-gen-go $(TOOLS)/protoc-gen-go-grpc
@@ -78,6 +78,7 @@ verify-generated: $(PROTO_TOOLS) $(CODE_TOOLS) ## Check that generated code is u
 	hack/verify-generated.sh docs/secure.md go run -trimpath ./hack/gen-tables rules
 	hack/verify-generated.sh proto hack/generate-proto.sh
 	@$(foreach types,$(SERVICE_TYPES),echo 'generate-types.sh: $(types)' && hack/verify-generated.sh $(types) hack/generate-types.sh $(types) &&) true
+	hack/verify-generated.sh services/search/crds hack/generate-crds.sh
 fix-generated: $(PROTO_TOOLS) $(CODE_TOOLS)
 	go run -trimpath ./hack/gen-apiservice-priorities -output $(PRIORITIES)
 	go run -trimpath ./hack/gen-etcd-ranges -output $(ETCD_RANGES)
@@ -88,6 +89,7 @@ fix-generated: $(PROTO_TOOLS) $(CODE_TOOLS)
 	go run -trimpath ./hack/gen-tables rules docs/secure.md
 	hack/generate-proto.sh proto
 	@$(foreach types,$(SERVICE_TYPES),echo 'generate-types.sh: $(types)' && hack/generate-types.sh $(types) $(types) &&) true
+	hack/generate-crds.sh services/search/crds
 
 .PHONY: verify-docs
 verify-docs: ## Check the links of all pages, and that docs/architecture.md lists every package.

@@ -16,6 +16,9 @@ $(TOOLS)/buf: tools/go.mod tools/go.sum
 $(TOOLS)/protoc-gen-go-grpc: tools/go.mod tools/go.sum
 	$(call go_build_tool,tools,google.golang.org/grpc/cmd/protoc-gen-go-grpc)
 
+$(TOOLS)/controller-gen: tools/go.mod tools/go.sum
+	$(call go_build_tool,tools,sigs.k8s.io/controller-tools/cmd/controller-gen)
+
 $(ASSETS)/proxy-%: tools/go.mod tools/go.sum
 	$(call go_build_tool,tools,sigs.k8s.io/apiserver-network-proxy/cmd/$*)
 

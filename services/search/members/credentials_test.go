@@ -178,12 +178,13 @@ func TestAMemberStartsAnewWhenItsCredentialsChange(t *testing.T) {
 		has, wanted *running
 		differs     bool
 	}{
-		"the same":           {&running{spec: spec("a")}, &running{spec: spec("a")}, false},
-		"another token":      {&running{spec: spec("a")}, &running{spec: spec("b")}, true},
-		"the Secret is gone": {&running{spec: spec("a")}, failing("x"), true},
-		"it is still gone":   {failing("x"), failing("x"), false},
-		"it is there again":  {failing("x"), &running{spec: spec("a")}, true},
-		"an invalid spec":    {&running{invalid: assert.AnError}, &running{}, false},
+		"the same":             {&running{spec: spec("a")}, &running{spec: spec("a")}, false},
+		"another shardingName": {&running{spec: v1alpha2.ClusterSpec{ShardingName: "a"}}, &running{spec: v1alpha2.ClusterSpec{ShardingName: "b"}}, false},
+		"another token":        {&running{spec: spec("a")}, &running{spec: spec("b")}, true},
+		"the Secret is gone":   {&running{spec: spec("a")}, failing("x"), true},
+		"it is still gone":     {failing("x"), failing("x"), false},
+		"it is there again":    {failing("x"), &running{spec: spec("a")}, true},
+		"an invalid spec":      {&running{invalid: assert.AnError}, &running{}, false},
 		"the Secret allows another server": {&running{permit: &permit{servers: map[string][]string{"east": {"a"}}}},
 			&running{permit: &permit{servers: map[string][]string{"east": {"b"}}}}, true},
 		"now another resource": {&running{}, &running{shared: []v1alpha2.GroupResources{{Group: "apps"}}}, true},

@@ -224,7 +224,9 @@ func (r *running) differs(wanted *running) bool {
 	if wanted.invalid != nil || r.unresolved {
 		return !r.unresolved || r.invalid.Error() != fmt.Sprint(wanted.invalid)
 	}
-	return !reflect.DeepEqual(r.spec, wanted.spec) || !reflect.DeepEqual(r.permit, wanted.permit) ||
+	spec := wanted.spec
+	spec.ShardingName = r.spec.ShardingName // it has no effect
+	return !reflect.DeepEqual(r.spec, spec) || !reflect.DeepEqual(r.permit, wanted.permit) ||
 		!equality.Semantic.DeepEqual(r.shared, wanted.shared)
 }
 

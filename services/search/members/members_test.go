@@ -81,9 +81,11 @@ func TestTheStatusOfACluster(t *testing.T) {
 	assert.Equal(t, map[string]string{"Validated": "False InvalidConfig", "SynchroRunning": "False Shutdown", "ClusterHealthy": "False MonitorStop", "Ready": "False NotReady", "Fresh": "False MonitorStop"}, reasons(wrong))
 	assert.Equal(t, "no", meta.FindStatusCondition(wrong.Conditions, v1alpha2.Validated).Message)
 
+	wrong.ShardingName = "a"
 	young := statusOf(wrong, 3, "https://host", nil, member.Health{}, nil)
 	assert.Equal(t, map[string]string{"Validated": "True Validated", "SynchroRunning": "False Pending", "ClusterHealthy": "False NotReachable", "Ready": "False NotReady", "Fresh": "False MonitorStop", "WithinLimits": "True WithinLimits"}, reasons(young))
 	assert.Equal(t, "https://host", young.APIServer)
+	assert.Equal(t, "a", young.ShardingName, "otherwise search would write the status again and again: a merge patch removes nothing that it does not name")
 }
 
 func TestAClusterIsFreshIfAllOfItIs(t *testing.T) {

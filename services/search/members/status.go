@@ -27,7 +27,9 @@ const maxMessage, maxDetail = 1024, 512
 func statusOf(
 	old v1alpha2.ClusterStatus, generation int64, apiServer string, invalid error, health member.Health, streams []member.Status,
 ) v1alpha2.ClusterStatus {
-	status := v1alpha2.ClusterStatus{APIServer: apiServer, Version: old.Version, Conditions: slices.Clone(old.Conditions)}
+	status := v1alpha2.ClusterStatus{
+		APIServer: apiServer, Version: old.Version, ShardingName: old.ShardingName, Conditions: slices.Clone(old.Conditions),
+	}
 	set := func(kind string, ok bool, reason, message string) {
 		is := metav1.ConditionFalse
 		if ok {

@@ -154,7 +154,7 @@ func reasonOf(err error, missing string) string {
 }
 
 // resolve returns the object that a reference names.
-func (m *maker) resolve(ctx context.Context, r v1alpha1.Reference, data map[string]any) (v1alpha1.Object, error) {
+func (m *maker) resolve(ctx context.Context, r v1alpha1.LifecycleReference, data map[string]any) (v1alpha1.Object, error) {
 	object := v1alpha1.Object{Group: r.Group, Version: r.Version, Resource: r.Resource}
 	var err error
 	if object.Namespace, err = m.templates.Render(ctx, m.owner, r.NamespaceTemplate, data); err != nil {

@@ -21,7 +21,7 @@ import (
 type plan struct {
 	policy     *v1alpha1.ClusterImportPolicy
 	source     schema.GroupVersionResource
-	references []v1alpha1.Reference
+	references []v1alpha1.LifecycleReference
 	templates  *templates.Templates
 }
 
@@ -40,8 +40,7 @@ func (p *Policies) plan(ctx context.Context, policy *v1alpha1.ClusterImportPolic
 		if err != nil {
 			return nil, "FailedNegotiateReferenceResource", fmt.Errorf("%s: %w", r.Key, err)
 		}
-		r.Version, r.Versions = resource.Version, nil
-		made.references = append(made.references, r)
+		made.references = append(made.references, v1alpha1.LifecycleReference{Reference: r.Reference, Version: resource.Version})
 	}
 	return made, "", nil
 }

@@ -3,6 +3,10 @@
 
 // Package v1alpha2 has the kinds of the API group cluster.clusterpedia.io: which clusters search copies, and which of their resources.
 // Names and fields are those of Clusterpedia 0.9.
+//
+// controller-gen makes the CustomResourceDefinitions of the types, with their comments as descriptions.
+//
+// +groupName=cluster.clusterpedia.io
 package v1alpha2
 
 import (
@@ -14,46 +18,89 @@ import (
 var GroupVersion = schema.GroupVersion{Group: "cluster.clusterpedia.io", Version: "v1alpha2"}
 
 // PediaCluster is a cluster whose objects search copies.
+//
+// +kubebuilder:resource:scope=Cluster
+// +kubebuilder:subresource:status
+// +kubebuilder:printcolumn:name=Ready,type=string,JSONPath=".status.conditions[?(@.type == 'Ready')].status"
+// +kubebuilder:printcolumn:name=Version,type=string,JSONPath=".status.version"
+// +kubebuilder:printcolumn:name=APIServer,type=string,JSONPath=".status.apiserver"
+// +kubebuilder:printcolumn:name=Validated,type=string,priority=10,JSONPath=".status.conditions[?(@.type == 'Validated')].reason"
+// +kubebuilder:printcolumn:name=SynchroRunning,type=string,priority=10,JSONPath=".status.conditions[?(@.type == 'SynchroRunning')].reason"
+// +kubebuilder:printcolumn:name=ClusterHealthy,type=string,priority=10,JSONPath=".status.conditions[?(@.type == 'ClusterHealthy')].reason"
+// +kubebuilder:printcolumn:name=ShardingName,type=string,priority=10,JSONPath=".status.shardingName"
 type PediaCluster struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	Spec   ClusterSpec   `json:"spec"`
+	// +optional
+	Spec ClusterSpec `json:"spec"`
+	// +optional
 	Status ClusterStatus `json:"status"`
 }
 
 // ClusterSpec says how to reach a cluster, and what to copy.
 type ClusterSpec struct {
-	// Kubeconfig replaces the fields up to KeyData.
+	// Kubeconfig of the cluster. It replaces the fields below.
+	//
+	// +kubebuilder:validation:MaxLength=349528
 	Kubeconfig []byte `json:"kubeconfig,omitempty"`
-	APIServer  string `json:"apiserver,omitempty"`
-	TokenData  []byte `json:"tokenData,omitempty"`
-	// CAData is the CA of the API server, PEM. Without it, the certificate is not checked, as in Clusterpedia.
-	CAData   []byte `json:"caData,omitempty"`
+	// URL of the API server.
+	APIServer string `json:"apiserver,omitempty"`
+	// Bearer token.
+	//
+	// +kubebuilder:validation:MaxLength=349528
+	TokenData []byte `json:"tokenData,omitempty"`
+	// CA of the API server, PEM. Without it, the certificate is not checked.
+	//
+	// +kubebuilder:validation:MaxLength=349528
+	CAData []byte `json:"caData,omitempty"`
+	// Client certificate, PEM.
+	//
+	// +kubebuilder:validation:MaxLength=349528
 	CertData []byte `json:"certData,omitempty"`
-	KeyData  []byte `json:"keyData,omitempty"`
-	// AuthenticationFrom names Secrets, which count if there are no credentials beside it.
+	// Key of the client certificate, PEM.
+	//
+	// +kubebuilder:validation:MaxLength=349528
+	KeyData []byte `json:"keyData,omitempty"`
+	// Secrets with credentials, which count if there are none beside them. They are in the namespace that the flag --secret-namespace of
+	// search names. The annotation tripod-k8s.io/pediaclusters of each lists what may use it, as NAME=URL of a PediaCluster and its API
+	// server, or NAME for a kubeconfig. Without a kubeconfig, ca is required.
 	AuthenticationFrom *Authentication `json:"authenticationFrom,omitempty"`
 
-	SyncResources          []GroupResources `json:"syncResources"`
-	SyncAllCustomResources bool             `json:"syncAllCustomResources,omitempty"`
-	// SyncResourcesRefName names a ClusterSyncResources.
+	// Resources to copy.
+	SyncResources []GroupResources `json:"syncResources"`
+	// Copies all custom resources, too.
+	SyncAllCustomResources bool `json:"syncAllCustomResources,omitempty"`
+	// Name of a ClusterSyncResources with further resources.
 	SyncResourcesRefName string `json:"syncResourcesRefName,omitempty"`
 
-	// Namespaces limits search to the objects in some namespaces. It copies nothing outside of namespaces then, and needs only Roles in
-	// these.
+	// Copies only the objects in these namespaces, and none outside of namespaces. Search then needs Roles in these namespaces, and no
+	// ClusterRole.
+	//
+	// +kubebuilder:validation:MaxItems=50
+	// +kubebuilder:validation:items:MaxLength=63
+	// +kubebuilder:validation:items:Pattern=`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`
 	Namespaces []string `json:"namespaces,omitempty"`
 
-	// MemberRBAC makes the RBAC of the cluster itself count: a reader finds what the cluster would let him read. Without it, only grants of
-	// the hub count.
+	// With this, even if it is empty, the RBAC of the cluster itself counts, too. A reader finds what the cluster would let a user of the
+	// same name read.
 	MemberRBAC *MemberRBAC `json:"memberRBAC,omitempty"`
+
+	// Accepted, and without effect.
+	ShardingName string `json:"shardingName,omitempty"`
 }
 
-// MemberRBAC says who readers are in a cluster. Both fields are expressions in CEL with the variable user. By default, readers have the
-// same names there.
+// MemberRBAC says which user of a cluster a reader is. By default, readers have the same names there.
 type MemberRBAC struct {
+	// CEL expression for the user name of a reader in this cluster, such as 'corp:' + user.username. The variable user has username, uid,
+	// groups and extra.
+	//
+	// +kubebuilder:validation:MaxLength=1024
 	Username string `json:"username,omitempty"`
-	Groups   string `json:"groups,omitempty"`
+	// CEL expression for the groups of a reader in this cluster, such as user.groups.
+	//
+	// +kubebuilder:validation:MaxLength=1024
+	Groups string `json:"groups,omitempty"`
 }
 
 // SecretAnnotation is the annotation of a Secret that lists the PediaClusters which may use it, and for which server: NAME=URL, with commas
@@ -78,18 +125,34 @@ type SecretKey struct {
 
 // GroupResources are resources of a group.
 type GroupResources struct {
-	Group     string   `json:"group"`
-	Versions  []string `json:"versions,omitempty"`
+	// API group, empty for the core group, or * for all.
+	Group string `json:"group"`
+	// Versions to copy. By default, that is the one which the cluster prefers.
+	Versions []string `json:"versions,omitempty"`
+	// Plural names, or * for all. A wildcard includes no Secrets.
+	//
+	// +kubebuilder:validation:MinItems=1
 	Resources []string `json:"resources"`
-	// EventsInvolvedResources are resources of the group whose events are copied, too.
+	// Plural names of the group, or * for all: events about these objects are copied and stay for a day. A search with inject-events
+	// returns them.
 	EventsInvolvedResources []string `json:"eventsInvolvedResources,omitempty"`
 }
 
-// ClusterSyncResources has resources for several clusters.
+// ClusterSyncResources names resources to copy, for several clusters.
+//
+// +kubebuilder:resource:scope=Cluster,path=clustersyncresources
 type ClusterSyncResources struct {
-	Spec struct {
-		SyncResources []GroupResources `json:"syncResources"`
-	} `json:"spec"`
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	// +optional
+	Spec ClusterSyncResourcesSpec `json:"spec"`
+}
+
+// ClusterSyncResourcesSpec has the resources.
+type ClusterSyncResourcesSpec struct {
+	// Resources to copy.
+	SyncResources []GroupResources `json:"syncResources"`
 }
 
 // Types of conditions.
@@ -113,8 +176,10 @@ const Stale = "Stale"
 
 // ClusterStatus is what search knows of a cluster.
 type ClusterStatus struct {
-	APIServer     string             `json:"apiserver,omitempty"`
-	Version       string             `json:"version,omitempty"`
+	APIServer string `json:"apiserver,omitempty"`
+	Version   string `json:"version,omitempty"`
+	// Of Clusterpedia. Search keeps it, and writes none.
+	ShardingName  string             `json:"shardingName,omitempty"`
 	Conditions    []metav1.Condition `json:"conditions,omitempty"`
 	SyncResources []GroupStatus      `json:"syncResources,omitempty"`
 }
@@ -135,9 +200,13 @@ type ResourceStatus struct {
 
 // SyncCondition is the state of a version of a resource.
 type SyncCondition struct {
-	Version            string      `json:"version"`
-	SyncVersion        string      `json:"syncVersion,omitempty"`
-	StorageVersion     string      `json:"storageVersion,omitempty"`
+	Version     string `json:"version"`
+	SyncVersion string `json:"syncVersion,omitempty"`
+	// Of Clusterpedia. Search writes none.
+	SyncResource   string `json:"syncResource,omitempty"`
+	StorageVersion string `json:"storageVersion,omitempty"`
+	// Of Clusterpedia. Search writes none.
+	StorageResource    string      `json:"storageResource,omitempty"`
 	Status             string      `json:"status"`
 	Reason             string      `json:"reason,omitempty"`
 	Message            string      `json:"message,omitempty"`

@@ -3,6 +3,10 @@
 
 // Package v1alpha1 has the kinds of the API group policy.clusterpedia.io: how PediaClusters are made of other objects. Names and fields are
 // those of Clusterpedia 0.9.
+//
+// controller-gen makes the CustomResourceDefinitions of the types, with their comments as descriptions.
+//
+// +groupName=policy.clusterpedia.io
 package v1alpha1
 
 import (
@@ -27,50 +31,81 @@ const (
 	Updating    = "Updating"
 )
 
-// ClusterImportPolicy makes a PediaClusterLifecycle of each source.
+// ClusterImportPolicy makes PediaClusters of other objects.
+//
+// +kubebuilder:resource:scope=Cluster
+// +kubebuilder:subresource:status
+// +kubebuilder:printcolumn:name=Validated,type=string,JSONPath=".status.conditions[?(@.type == 'Validated')].reason"
+// +kubebuilder:printcolumn:name=Reconciling,type=string,JSONPath=".status.conditions[?(@.type == 'Reconciling')].reason"
 type ClusterImportPolicy struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	Spec   ClusterImportPolicySpec `json:"spec"`
-	Status PolicyStatus            `json:"status"`
+	// +optional
+	Spec ClusterImportPolicySpec `json:"spec"`
+	// +optional
+	Status PolicyStatus `json:"status"`
 }
 
-// ClusterImportPolicySpec says which objects are sources, and what is made of them.
+// ClusterImportPolicySpec says which objects are sources, and what is made of them: a PediaClusterLifecycle of each.
 type ClusterImportPolicySpec struct {
-	Source     SourceType  `json:"source"`
-	References []Reference `json:"references,omitempty"`
-	// NameTemplate makes the name of the PediaClusterLifecycle and of the PediaCluster of a source.
+	// Objects of which PediaClusters are made.
+	Source SourceType `json:"source"`
+	// Further objects that templates read, as .references.KEY. Later ones may read those before them.
+	//
+	// +listType=map
+	// +listMapKey=key
+	References []PolicyReference `json:"references,omitempty"`
+	// Template of the name of the PediaCluster, which may read .source.
 	NameTemplate string `json:"nameTemplate"`
 	Conversion   `json:",inline"`
 }
 
 // SourceType names the resource of sources.
 type SourceType struct {
+	// API group, empty for the core group.
 	Group string `json:"group"`
-	// Versions are those that may be read. If it is empty, any may.
+	// Versions that may be read. By default, any may.
 	Versions []string `json:"versions,omitempty"`
-	Resource string   `json:"resource"`
-	// SelectorTemplate makes "true" of a source that counts. If it is empty, all count.
+	// Plural name.
+	Resource string `json:"resource"`
+	// Template that makes true of an object that counts. By default, all count.
 	SelectorTemplate string `json:"selectorTemplate,omitempty"`
 }
 
-// Reference is a further object that templates read, as .references.KEY.
+// Reference is a further object that templates read.
 type Reference struct {
-	Key      string `json:"key"`
-	Group    string `json:"group"`
+	// Name of the object in templates.
+	Key string `json:"key"`
+	// API group, empty for the core group.
+	Group string `json:"group"`
+	// Plural name.
 	Resource string `json:"resource"`
-	// Versions are those that may be read, in a ClusterImportPolicy, and Version is the one that is read, in a PediaClusterLifecycle.
-	Versions          []string `json:"versions,omitempty"`
-	Version           string   `json:"version,omitempty"`
-	NamespaceTemplate string   `json:"namespaceTemplate,omitempty"`
-	NameTemplate      string   `json:"nameTemplate"`
+	// Template of the namespace.
+	NamespaceTemplate string `json:"namespaceTemplate,omitempty"`
+	// Template of the name.
+	NameTemplate string `json:"nameTemplate"`
+}
+
+// PolicyReference is a reference of a ClusterImportPolicy.
+type PolicyReference struct {
+	Reference `json:",inline"`
+	// Versions that may be read. By default, any may.
+	Versions []string `json:"versions,omitempty"`
+}
+
+// LifecycleReference is a reference of a PediaClusterLifecycle.
+type LifecycleReference struct {
+	Reference `json:",inline"`
+	// Version that is read.
+	Version string `json:"version"`
 }
 
 // Conversion makes a PediaCluster of a source and its references.
 type Conversion struct {
+	// Template of the PediaCluster, which may read .source and .references.
 	Template string `json:"template"`
-	// CreationCondition makes "true" when the PediaCluster may be created.
+	// Template that makes true when the PediaCluster may be created.
 	CreationCondition string `json:"creationCondition"`
 }
 
@@ -79,19 +114,31 @@ type PolicyStatus struct {
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 }
 
-// PediaClusterLifecycle makes the PediaCluster of its name, and follows the objects that it is made of.
+// PediaClusterLifecycle makes the PediaCluster of its name. A ClusterImportPolicy creates it.
+//
+// +kubebuilder:resource:scope=Cluster
+// +kubebuilder:subresource:status
+// +kubebuilder:printcolumn:name=Created,type=string,JSONPath=".status.conditions[?(@.type == 'Created')].reason"
+// +kubebuilder:printcolumn:name=Updating,type=string,JSONPath=".status.conditions[?(@.type == 'Updating')].reason"
 type PediaClusterLifecycle struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	Spec   LifecycleSpec   `json:"spec"`
+	// +optional
+	Spec LifecycleSpec `json:"spec"`
+	// +optional
 	Status LifecycleStatus `json:"status"`
 }
 
 // LifecycleSpec says what the PediaCluster is made of.
 type LifecycleSpec struct {
-	Source     Object      `json:"source"`
-	References []Reference `json:"references,omitempty"`
+	// Object of which the PediaCluster is made.
+	Source Object `json:"source"`
+	// Further objects that templates read, as .references.KEY. Later ones may read those before them.
+	//
+	// +listType=map
+	// +listMapKey=key
+	References []LifecycleReference `json:"references,omitempty"`
 	Conversion `json:",inline"`
 }
 
@@ -112,6 +159,6 @@ func (o Object) GroupVersionResource() schema.GroupVersionResource {
 // LifecycleStatus is the state of a PediaClusterLifecycle.
 type LifecycleStatus struct {
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
-	// References are the objects that the references name now.
+	// Objects that the references name now.
 	References []Object `json:"references,omitempty"`
 }
