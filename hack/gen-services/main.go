@@ -1,9 +1,9 @@
 // Copyright The Tripod Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Command gen-services writes what follows from the list of services (services/list) and is not Go. `gen-services list FILE` writes the list
-// for the chart, the Makefile and the images. `gen-services lint FILE` writes the rules of the linter by which services do not import one
-// another, between two comments of its configuration.
+// Command gen-services writes what follows from the list of services (services/list) and is not Go. `gen-services list FILE` writes the
+// list for the chart, the Makefile and the images. `gen-services lint FILE` writes the rules of the linter by which services do not import
+// one another, between two comments of its configuration.
 package main
 
 import (
