@@ -299,7 +299,7 @@ func TestAMemberThatWasForgottenGivesNoWay(t *testing.T) {
 	m.own.Lock()
 	defer m.own.Unlock()
 	m.forget()
-	assert.False(t, m.giveWay())
+	assert.False(t, m.giveWay(false, 1))
 	assert.Zero(t, r.pool.used)
 }
 
@@ -378,4 +378,45 @@ func TestTheLargestNamespacesGiveWay(t *testing.T) {
 		return len(r.pool.of) == 3
 	}, time.Minute, time.Millisecond)
 	finds("hub/a/web", "north/a/web", "west/a/web")
+}
+
+// TestAClusterThatLiesClosesNoOther has clusters with very many small namespaces, or with one large ClusterRole. The RBAC of an honest cluster,
+// whose ClusterRoles take more than any of these namespaces, stays.
+func TestAClusterThatLiesClosesNoOther(t *testing.T) {
+	for name, lie := range map[string]func(w *written, cluster string){
+		"small namespaces": func(w *written, cluster string) {
+			for i := range 45 {
+				w.put(cluster, "roles", role(fmt.Sprint("n", i), "x", readPods(manyNames(10)...)), false)
+			}
+		},
+		"a ClusterRole": func(w *written, cluster string) {
+			all := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "x"}, Rules: []rbacv1.PolicyRule{readPods(manyNames(1000)...)}}
+			w.put(cluster, "clusterroles", all, false)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newStore(t)
+			for _, cluster := range []string{"honest", "liar", "twin"} {
+				w.member(cluster)
+			}
+			w.bind("honest", "a", "dev", false)
+			honest := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "x"}, Rules: []rbacv1.PolicyRule{readPods(manyNames(100)...)}}
+			w.put("honest", "clusterroles", honest, false)
+			w.put("honest", "roles", role("b", "x", readPods(manyNames(8)...)), false)
+			r := New(w.Store)
+			r.limits.all, r.limits.pause, r.limits.pauseOfAll = 64<<10, time.Hour, time.Hour
+			names, v := w.foundAnew(r, &Visible{reader: alice, verb: "list"})
+			require.Equal(t, []string{"honest/a/web"}, names)
+			lie(w, "liar")
+			lie(w, "twin")
+			names, _ = w.foundAnew(r, v)
+			assert.Equal(t, []string{"honest/a/web"}, names)
+			assert.Empty(t, r.TooLarge("honest"))
+			assert.Contains(t, r.TooLarge("liar")+r.TooLarge("twin"), "has most")
+			require.Eventually(t, func() bool { // they may be being read
+				over, _ := r.pool.over(r.limits.all)
+				return over == 0
+			}, time.Minute, time.Millisecond)
+		})
+	}
 }

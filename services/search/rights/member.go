@@ -32,7 +32,7 @@ type limits struct {
 	closed int
 	// pause is how long what is closed for its size stays so: to look at it again, search reads the whole cluster.
 	pause time.Duration
-	// all is about those of all clusters. If they are more, the namespace with most is closed, for pauseOfAll.
+	// all is about those of all clusters. If they are more, some are closed, for pauseOfAll: see pool.
 	all        int
 	pauseOfAll time.Duration
 }
@@ -94,6 +94,12 @@ func (m *member) isOf(now *index) bool {
 
 // read reads what has changed in a cluster. Whatever is wrong with its objects closes their namespace, or the cluster, and is no error.
 func (r *Rights) read(m *member) error {
+	err := r.readAlone(m)
+	r.pool.makeRoom(nil) // others may have counted on this member while it was being read
+	return err
+}
+
+func (r *Rights) readAlone(m *member) error {
 	time.Sleep(m.rest(time.Now()))
 	r.slots <- struct{}{}
 	m.own.Lock()
@@ -136,7 +142,7 @@ func (m *member) rest(now time.Time) time.Duration {
 // forget has the next read begin from nothing.
 func (m *member) forget() {
 	for _, bytes := range m.used {
-		m.add(m, -bytes, m.most)
+		m.add(m, -bytes)
 	}
 	m.clusterID, m.objects, m.used, m.usedInAll, m.most, m.closed = 0, nil, nil, 0, 0, nil
 }
@@ -172,7 +178,6 @@ func (m *member) update(before *cluster, from *access.RightsReading) error {
 	for _, id := range gone {
 		m.remove(id)
 	}
-	m.makeRoomOfAll() // others may have counted on it
 	return err
 }
 
@@ -182,10 +187,10 @@ func (m *member) remove(id int64) {
 		return
 	}
 	delete(m.objects, id)
-	m.add(m, -o.bytes, m.most)
 	if m.used[o.namespace] -= o.bytes; m.used[o.namespace] == 0 {
 		delete(m.used, o.namespace)
 	}
+	m.add(m, -o.bytes)
 	if o.namespace != clusterWide {
 		m.usedInAll -= o.bytes
 	}
@@ -212,13 +217,13 @@ func (m *member) put(o access.RBACObject) {
 	}
 	m.objects[o.ID] = kept
 	m.used[namespace] += kept.bytes
-	m.most = max(m.most, m.used[namespace])
-	m.add(m, kept.bytes, m.most)
 	if namespace != clusterWide {
 		m.usedInAll += kept.bytes
+		m.most = max(m.most, m.used[namespace])
 	}
+	m.add(m, kept.bytes)
 	m.makeRoom(namespace)
-	m.makeRoomOfAll()
+	m.pool.makeRoom(m)
 }
 
 // makeRoom closes a namespace that has too much, and those with most while all of them have too much.

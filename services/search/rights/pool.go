@@ -13,9 +13,10 @@ import (
 	"time"
 )
 
-// pool is the memory of the RBAC objects of all clusters. If they take too much, the namespace that takes most is closed, of whatever
-// cluster it is: who may write Roles somewhere must close nothing else. The ClusterRoles and ClusterRoleBindings of a cluster count like a
-// namespace here, and close the cluster.
+// pool is the memory of the RBAC objects of all clusters. If they take too much, large namespaces are closed first, of whatever cluster
+// they are: who may write Roles somewhere must close nothing else. Then the clusters with most give way, namespace by namespace, and only those
+// that take more than an equal share: a cluster that lies must close no other. ClusterRoles and ClusterRoleBindings are closed last, with
+// their cluster, unless they are most of what it has.
 type pool struct {
 	rights *Rights
 
@@ -24,8 +25,11 @@ type pool struct {
 	of   map[*member]taken
 }
 
-// taken is what a member takes: all, and the most of a namespace, or more than that.
-type taken struct{ all, most int }
+// taken is what a member takes: all, its ClusterRoles and ClusterRoleBindings, and its largest namespace, or more than that.
+type taken struct{ all, wide, most int }
+
+// largeParts is how many large namespaces would fill the memory of all clusters.
+const largeParts = 64
 
 // place is what a member has of the pool.
 type place struct {
@@ -38,87 +42,115 @@ type place struct {
 	gaveWay atomic.Bool
 }
 
-// add counts memory of a member, whose namespaces take this much at most.
-func (p *pool) add(m *member, bytes, most int) {
+// add counts memory of a member.
+func (p *pool) add(m *member, bytes int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.used += bytes
 	if all := p.of[m].all + bytes; all == 0 {
 		delete(p.of, m)
 	} else {
-		p.of[m] = taken{all, most}
+		p.of[m] = taken{all: all, wide: m.used[clusterWide], most: m.most}
 	}
 }
 
-// over returns by how much all members together take too much, and then all members, the one that has to give way first.
-func (p *pool) over(limit int) (bytes int, members []*member) {
+// candidate is a member that may have to give way. wide is set if its ClusterRoles and ClusterRoleBindings do.
+type candidate struct {
+	*member
+	wide bool
+
+	last, large, all int
+}
+
+// over returns by how much all members together take too much, and then those that may have to give way, the first one first.
+func (p *pool) over(limit int) (bytes int, candidates []candidate) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.used <= limit {
 		return 0, nil
 	}
-	last := func(m *member) int {
-		if m.home.Load() {
-			return 1
+	share := limit / len(p.of)
+	for m, t := range p.of {
+		c := candidate{member: m, large: t.most, all: t.all}
+		if t.all > share && t.wide > t.all/2 {
+			c.wide, c.large = true, max(c.large, t.wide)
 		}
-		return 0
+		if c.large <= limit/largeParts {
+			c.large = 0
+		}
+		if m.home.Load() {
+			c.last = 1
+		}
+		if c.large > 0 || c.all > share {
+			candidates = append(candidates, c)
+		}
 	}
-	return p.used - limit, slices.SortedFunc(maps.Keys(p.of), func(a, b *member) int {
-		return cmp.Or(cmp.Compare(last(a), last(b)), cmp.Compare(p.of[b].most, p.of[a].most), cmp.Compare(a.name, b.name))
+	slices.SortFunc(candidates, func(a, b candidate) int {
+		return cmp.Or(cmp.Compare(a.last, b.last), cmp.Compare(b.large, a.large), cmp.Compare(b.all, a.all), cmp.Compare(a.name, b.name))
 	})
+	return p.used - limit, candidates
 }
 
-// makeRoomOfAll closes the namespaces with most if all clusters together have too much, until an eighth is free again. The caller has
-// locked m.own.
-func (m *member) makeRoomOfAll() {
-	if over, _ := m.over(m.limits.all); over == 0 {
+// makeRoom closes what has to give way if all clusters together have too much, until an eighth is free again. reader is the member that is
+// being read, whose own is locked, or nil.
+func (p *pool) makeRoom(reader *member) {
+	limit := p.rights.limits.all
+	if over, _ := p.over(limit); over == 0 {
 		return
 	}
-	locked, shown := map[*member]bool{m: true}, map[*member]bool{}
+	locked, shown := map[*member]bool{}, map[*member]bool{}
+	if reader != nil {
+		locked[reader] = true
+	}
 	for {
-		over, members := m.over(m.limits.all - m.limits.all/8)
-		i := slices.IndexFunc(members, func(largest *member) bool { return locked[largest] || largest.own.TryLock() })
+		over, candidates := p.over(limit - limit/8)
+		i := slices.IndexFunc(candidates, func(c candidate) bool { return locked[c.member] || c.own.TryLock() })
 		if i < 0 {
 			break
 		}
-		locked[members[i]] = true
-		// One that is being read makes room at the end of that. Others close in its place only if an eighth too much is taken until then.
-		if i > 0 && over <= m.limits.all/4 {
+		first := candidates[i]
+		locked[first.member] = true
+		// One that is being read makes room with its next object, or after that. Others close in its place only if an eighth too much is taken
+		// until then.
+		if i > 0 && over <= limit/4 {
 			break
 		}
-		if members[i].giveWay() {
-			shown[members[i]] = true
+		if first.giveWay(first.wide, min(over, limit/largeParts)) {
+			shown[first.member] = true
 		}
 	}
-	delete(locked, m) // its reader does the rest
+	delete(locked, reader) // who reads it does the rest
 	for other := range locked {
 		if shown[other] {
-			m.rights.show(other)
+			p.rights.show(other)
 		}
 		other.own.Unlock()
 	}
 }
 
-// giveWay closes the namespace with most, or the cluster if its ClusterRoles and ClusterRoleBindings take most. It closes nothing, and
-// returns false, if the member has less than was thought. The caller has locked own.
-func (m *member) giveWay() bool {
-	thought, most := m.most, clusterWide
-	m.most = 0
-	for namespace, bytes := range m.used {
-		if bytes > m.most || bytes == m.most && namespace < most {
-			m.most, most = bytes, namespace
-		}
+// giveWay closes the largest namespaces of a member until some bytes are free, or the cluster. It closes nothing, and returns false, if the
+// member has less than was thought. The caller has locked own.
+func (m *member) giveWay(wide bool, bytes int) bool {
+	names := slices.Collect(maps.Keys(m.used))
+	names = slices.DeleteFunc(names, func(name string) bool { return name == clusterWide })
+	slices.SortFunc(names, func(a, b string) int { return cmp.Or(cmp.Compare(m.used[b], m.used[a]), cmp.Compare(a, b)) })
+	thought := m.most
+	if m.most = 0; len(names) > 0 {
+		m.most = m.used[names[0]]
 	}
-	m.add(m, 0, m.most)
-	if m.most < thought || m.most == 0 { // the latter was forgotten since it was chosen
+	m.add(m, 0)
+	if m.most < thought || len(m.used) == 0 { // the latter was forgotten since it was chosen
 		return false
 	}
-	m.gaveWay.Store(true)
-	what := "this namespace"
-	if most == clusterWide {
-		what = "this cluster"
+	last, what := 0, "this namespace"
+	if wide || len(names) == 0 {
+		names, last, what = []string{clusterWide}, 1, "this cluster"
 	}
-	m.close(fmt.Sprintf("the RBAC objects of all clusters take more than %d KiB, and %s has most", m.limits.all>>10, what), most)
+	for free := 0; last < len(names) && free < bytes; last++ {
+		free += m.used[names[last]]
+	}
+	m.gaveWay.Store(true)
+	m.close(fmt.Sprintf("the RBAC objects of all clusters take more than %d KiB, and %s has most", m.rights.limits.all>>10, what), names[:last]...)
 	m.whole = time.Now()
 	return true
 }
