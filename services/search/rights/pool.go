@@ -14,9 +14,9 @@ import (
 )
 
 // pool is the memory of the RBAC objects of all clusters. If they take too much, large namespaces are closed first, of whatever cluster
-// they are: who may write Roles somewhere must close nothing else. Then the clusters with most give way, namespace by namespace, and only those
-// that take more than an equal share: a cluster that lies must close no other. ClusterRoles and ClusterRoleBindings are closed last, with
-// their cluster, unless they are most of what it has.
+// they are: who may write Roles somewhere must close nothing else. Then the clusters with most give way, namespace by namespace, and only
+// those that take more than an equal share: a cluster that lies must close no other. ClusterRoles and ClusterRoleBindings are closed last,
+// with their cluster, unless they are most of what it has.
 type pool struct {
 	rights *Rights
 
@@ -150,7 +150,8 @@ func (m *member) giveWay(wide bool, bytes int) bool {
 		free += m.used[names[last]]
 	}
 	m.gaveWay.Store(true)
-	m.close(fmt.Sprintf("the RBAC objects of all clusters take more than %d KiB, and %s has most", m.rights.limits.all>>10, what), names[:last]...)
+	why := fmt.Sprintf("the RBAC objects of all clusters take more than %d KiB, and %s has most", m.rights.limits.all>>10, what)
+	m.close(why, names[:last]...)
 	m.whole = time.Now()
 	return true
 }
