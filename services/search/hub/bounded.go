@@ -4,11 +4,14 @@
 package hub
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 
+	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -32,12 +35,43 @@ func (b Bounds) check(objects, bytes int) error {
 	return fmt.Errorf("%w: it has more than %d objects or %d MiB", ErrTooMany, b.Objects, b.Bytes>>20)
 }
 
-// StandardMemory is the memory of a process for all that it follows, in bytes.
-const StandardMemory = 48 << 20
+// The memory of a process for all that it follows, in bytes: for the kinds of search itself, which administrators write, and for all
+// others, such as the objects that policies read.
+const (
+	OwnMemory   = 64 << 20
+	OtherMemory = 32 << 20
+)
 
-// Memory is for all that a process follows. If it is used up, what takes most gives way: the objects of one party keep no other's from
-// being known.
-type Memory struct {
+// Memory is for all that a process follows. If it is used up, the party that takes most gives way with its largest: nobody keeps the
+// objects of others from being known.
+type Memory struct{ own, others pool }
+
+// NewMemory returns memory of some bytes.
+func NewMemory(own, others int) *Memory {
+	return &Memory{own: pool{limit: own, of: map[*follower]int{}}, others: pool{limit: others, of: map[*follower]int{}}}
+}
+
+// StandardMemory returns the memory of a process.
+func StandardMemory() *Memory { return NewMemory(OwnMemory, OtherMemory) }
+
+// of returns the part of the memory for a target.
+func (m *Memory) of(t target) *pool {
+	if strings.HasSuffix(t.Group, ".clusterpedia.io") || t.Group == apiextensions.GroupName {
+		return &m.own
+	}
+	return &m.others
+}
+
+// party is whose objects a target has: those of a namespace, or of a resource.
+func (t target) party() string {
+	if t.namespace != "" {
+		return t.namespace
+	}
+	return "/" + t.GroupResource().String()
+}
+
+// pool is memory that some followers share.
+type pool struct {
 	limit int
 
 	mu   sync.Mutex
@@ -45,41 +79,42 @@ type Memory struct {
 	of   map[*follower]int
 }
 
-// NewMemory returns memory of some bytes.
-func NewMemory(limit int) *Memory { return &Memory{limit: limit, of: map[*follower]int{}} }
-
 // set counts what a follower keeps, and what it has read of a list, and returns which one has to give way, if there is one, and why. A list
-// gives way to what is known, unless that has more than twice as much: of two that are too large together, the first one stays.
-func (m *Memory) set(f *follower, kept, read int) (gone *follower, why error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.put(f, kept+read); m.used <= m.limit {
+// gives way to what is known, unless a party has more than twice as much: of two that are too large together, the first one stays.
+func (p *pool) set(f *follower, kept, read int) (gone *follower, why error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.put(f, kept+read); p.used <= p.limit {
 		return nil, nil
 	}
-	for other, has := range m.of {
-		if gone == nil || has > m.of[gone] {
+	parties := map[string]int{}
+	for other, has := range p.of {
+		parties[other.target.party()] += has
+	}
+	for other, has := range p.of {
+		if gone == nil || cmp.Or(cmp.Compare(parties[other.target.party()], parties[gone.target.party()]), cmp.Compare(has, p.of[gone])) > 0 {
 			gone = other
 		}
 	}
-	if read > 0 && m.of[gone] <= 2*m.of[f] {
+	if read > 0 && parties[gone.target.party()] <= 2*parties[f.target.party()] {
 		gone = f
-		m.put(gone, kept)
+		p.put(gone, kept)
 	} else {
-		m.put(gone, 0)
+		p.put(gone, 0)
 	}
-	return gone, fmt.Errorf("%w: all that it follows takes more than %d MiB, and this has most", ErrTooMany, m.limit>>20)
+	return gone, fmt.Errorf("%w: all that it follows takes more than %d MiB, and this has most", ErrTooMany, p.limit>>20)
 }
 
-func (m *Memory) forget(f *follower) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.put(f, 0)
+func (p *pool) forget(f *follower) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.put(f, 0)
 }
 
-func (m *Memory) put(f *follower, bytes int) {
-	m.used += bytes - m.of[f]
-	if m.of[f] = bytes; bytes == 0 {
-		delete(m.of, f)
+func (p *pool) put(f *follower, bytes int) {
+	p.used += bytes - p.of[f]
+	if p.of[f] = bytes; bytes == 0 {
+		delete(p.of, f)
 	}
 }
 

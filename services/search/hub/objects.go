@@ -127,7 +127,7 @@ type follower struct {
 	sizes         map[string]int
 	bytes, listed int
 	// memory counts it. changed and cancel tell of its end.
-	memory  *Memory
+	memory  *pool
 	changed func()
 	cancel  context.CancelFunc
 }
@@ -135,7 +135,7 @@ type follower struct {
 func (o *Objects) start(t target) *follower {
 	trim := o.trim(t.GroupVersionResource)
 	ctx, cancel := context.WithCancel(context.Background())
-	f := &follower{target: t, sizes: map[string]int{}, memory: o.memory, changed: o.changed, cancel: cancel}
+	f := &follower{target: t, sizes: map[string]int{}, memory: o.memory.of(t), changed: o.changed, cancel: cancel}
 	f.informer = newInformer(o.client, t, o.Bounds, trim, f.reads)
 	// The informer has not started, so none of these can fail.
 	f.informer.SetTransform(func(object any) (any, error) { //nolint:errcheck // see above
@@ -176,7 +176,7 @@ func (o *Objects) start(t target) *follower {
 	f.end = func() {
 		cancel()
 		<-done
-		o.memory.forget(f)
+		f.memory.forget(f)
 	}
 	return f
 }
@@ -210,8 +210,14 @@ func (f *follower) count(object any, gone bool, bounds Bounds) bool {
 	if err := bounds.check(len(f.sizes), f.bytes); err != nil {
 		f.excess = err
 	}
-	kept := max(f.bytes, f.listed)
+	if f.informer.HasSynced() {
+		f.listed = 0
+	}
+	kept, over := max(f.bytes, f.listed), f.excess != nil
 	f.mu.Unlock()
+	if over {
+		return false // it is forgotten already, or will be
+	}
 	if gone, why := f.memory.set(f, kept, 0); gone != nil {
 		gone.giveWay(why)
 	}

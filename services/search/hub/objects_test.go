@@ -16,8 +16,10 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/dynamic/fake"
+	clienttesting "k8s.io/client-go/testing"
 )
 
 var pods = schema.GroupVersionResource{Version: "v1", Resource: "pods"}
@@ -33,7 +35,7 @@ func TestAResourceWithTooMuchIsNotKept(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			client := fake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), map[schema.GroupVersionResource]string{pods: "PodList"})
 			changed := make(chan struct{}, 1)
-			o := New(client, NewMemory(StandardMemory), func() {
+			o := New(client, StandardMemory(), func() {
 				select {
 				case changed <- struct{}{}:
 				default:
@@ -80,7 +82,7 @@ func TestWhatTakesMostGivesWay(t *testing.T) {
 	start := func(t *testing.T, objects ...runtime.Object) (*Objects, func(of schema.GroupVersionResource, holds func(error) bool), dynamic.Interface) {
 		client := fake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(),
 			map[schema.GroupVersionResource]string{pods: "PodList", secrets: "SecretList"}, objects...)
-		o := New(client, NewMemory(20_000), func() {})
+		o := New(client, NewMemory(20_000, 20_000), func() {})
 		t.Cleanup(o.Stop)
 		return o, func(of schema.GroupVersionResource, holds func(error) bool) {
 			require.Eventually(t, func() bool {
@@ -121,4 +123,58 @@ func TestWhatTakesMostGivesWay(t *testing.T) {
 		_, err := o.List(pods)
 		require.NoError(t, err)
 	})
+}
+
+// TestManySmallThingsKeepNoPediaClusterFromBeingKnown has the objects of one namespace, each followed by itself as references of policies are, take
+// more than all other parties. They give way, and neither PediaClusters nor the objects of another namespace do.
+func TestManySmallThingsKeepNoPediaClusterFromBeingKnown(t *testing.T) {
+	clusters := schema.GroupVersionResource{Group: "cluster.clusterpedia.io", Version: "v1alpha2", Resource: "pediaclusters"}
+	cluster := &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "cluster.clusterpedia.io/v1alpha2", "kind": "PediaCluster", "metadata": map[string]any{"name": "east"}, "spec": strings.Repeat("x", 15_000),
+	}}
+	other := pod("other", 9000)
+	other.SetNamespace("b")
+	objects := []runtime.Object{cluster, other}
+	const references = 10
+	for i := range references {
+		objects = append(objects, pod(fmt.Sprint(i), 3000))
+	}
+	client := fake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(),
+		map[schema.GroupVersionResource]string{pods: "PodList", clusters: "PediaClusterList"}, objects...)
+	// The fake client answers with all of a namespace, also for one object by name.
+	client.PrependReactor("list", "pods", func(action clienttesting.Action) (bool, runtime.Object, error) {
+		list := action.(clienttesting.ListActionImpl)
+		name, _ := list.GetListRestrictions().Fields.RequiresExactMatch("metadata.name")
+		object, err := client.Tracker().Get(pods, list.Namespace, name)
+		if err != nil {
+			return true, nil, err
+		}
+		return true, &unstructured.UnstructuredList{
+			Object: map[string]any{}, Items: []unstructured.Unstructured{*object.(*unstructured.Unstructured)},
+		}, nil
+	})
+	client.PrependWatchReactor("pods", func(clienttesting.Action) (bool, watch.Interface, error) { return true, watch.NewFake(), nil })
+	o := New(client, NewMemory(20_000, 20_000), func() {})
+	t.Cleanup(o.Stop)
+	until := func(err func() error, holds func(error) bool) {
+		require.Eventually(t, func() bool { return holds(err()) }, time.Minute, 5*time.Millisecond)
+	}
+	known := func(err error) bool { return err == nil }
+	pediaClusters := func() error { _, err := o.List(clusters); return err }
+	another := func() error { _, err := o.One(pods, "b", "other"); return err }
+	until(pediaClusters, known)
+	until(another, known)
+	refused := 0
+	for i := range references {
+		until(func() error { _, err := o.One(pods, "a", fmt.Sprint(i)); return err }, func(err error) bool {
+			tooMany := err != nil && strings.Contains(err.Error(), ErrTooMany.Error())
+			if tooMany {
+				refused++
+			}
+			return err == nil || tooMany
+		})
+		require.NoError(t, pediaClusters())
+		require.NoError(t, another())
+	}
+	assert.Positive(t, refused, "they take more than all others")
 }

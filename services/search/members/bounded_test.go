@@ -33,7 +33,7 @@ func boundedMembers(t *testing.T, n int, status, spec any) *Members {
 		}})
 	}
 	lists := map[schema.GroupVersionResource]string{clusters: "PediaClusterList", resources: "ClusterSyncResourcesList"}
-	m := New(fake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), lists, objects...), hub.NewMemory(hub.StandardMemory), Options{}, member.Shared{})
+	m := New(fake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), lists, objects...), hub.StandardMemory(), Options{}, member.Shared{})
 	m.objects.Bounds = hub.Bounds{Objects: 10, Bytes: 10_000}
 	t.Cleanup(m.objects.Stop)
 	return m

@@ -34,7 +34,7 @@ func secret(name, allows string, data map[string]any) *unstructured.Unstructured
 func credentialsOf(t *testing.T, objects ...runtime.Object) (*credentials, *fake.FakeDynamicClient) {
 	t.Helper()
 	client := fake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), map[schema.GroupVersionResource]string{secrets: "SecretList"}, objects...)
-	c := &credentials{objects: hub.New(client, hub.NewMemory(hub.StandardMemory), func() {}), namespace: "clusters"}
+	c := &credentials{objects: hub.New(client, hub.StandardMemory(), func() {}), namespace: "clusters"}
 	t.Cleanup(c.objects.Stop)
 	for _, object := range objects {
 		name := object.(*unstructured.Unstructured).GetName()
@@ -163,7 +163,7 @@ func TestSecretsThatMayNotBeRead(t *testing.T) {
 	none := credentials{}
 	_, _, err := none.resolve("east", spec)
 	assert.ErrorContains(t, err, "start it with --secret-namespace")
-	c := credentials{objects: hub.New(client, hub.NewMemory(hub.StandardMemory), func() {}), namespace: "clusters"}
+	c := credentials{objects: hub.New(client, hub.StandardMemory(), func() {}), namespace: "clusters"}
 	t.Cleanup(c.objects.Stop)
 	require.Eventually(t, func() bool {
 		_, _, err := c.resolve("east", spec)

@@ -41,7 +41,8 @@ func Budgets(o *options.Options) []Budget {
 		all = append(all,
 			Budget{"objects and documents of clusters (`--member-memory`)", o.Limits.Memory.Value()},
 			Budget{"objects of clusters before that", member.PlacesMemory},
-			Budget{"objects of the hub that PediaClusters and policies need", hub.StandardMemory},
+			Budget{"PediaClusters, policies and the like", hub.OwnMemory},
+			Budget{"objects of the hub that these need", hub.OtherMemory},
 			Budget{"results of templates", templates.Memory},
 			Budget{"a template (`--template-memory`), in a process beside", o.Templates.Memory},
 		)

@@ -138,7 +138,7 @@ func (c *copier) run(ctx context.Context, o *options.Options, tooLarge func(clus
 		group.StartWithContext(ctx, c.hub.Run)
 	}
 	define(ctx, c.client)
-	memory := hub.NewMemory(hub.StandardMemory)
+	memory := hub.StandardMemory()
 	definitions := crds.NewKeeper(c.client, memory)
 	group.StartWithContext(ctx, definitions.Run)
 	group.StartWithContext(ctx, policies.New(c.client, c.questions, memory, o.Templates, definitions.Complete).Run)

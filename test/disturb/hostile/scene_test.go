@@ -29,7 +29,7 @@ import (
 )
 
 const (
-	// memoryLimit is that of search in the chart, and goMemLimit 95 % of it, as there.
+	// memoryLimit is what search takes at most beside these lies, and goMemLimit 95 % of it. The chart gives a pod of both roles twice as much.
 	memoryLimit = 512 << 20
 	goMemLimit  = "GOMEMLIMIT=510027366"
 	search      = "search-0"

@@ -63,11 +63,12 @@ SPDX-License-Identifier: Apache-2.0
 {{- end -}}
 {{- $args = list "--database=sqlite:/var/lib/tripod-search/search.db" -}}
 {{- $_ := set $values "strategy" "Recreate" -}}
-{{- /* What it may take for answers and for copying together (docs/search-reference.md, Memory). */ -}}
-{{- $_ := set $values "resources" (merge (default dict $values.resources) (dict "limits" (dict "memory" "768Mi"))) -}}
 {{- $_ := set $volume "persistentVolumeClaim" (dict "claimName" (printf "%s-search" (include "tripod.fullname" .root))) -}}
 {{- $_ := set $mount "mountPath" "/var/lib/tripod-search" -}}
 {{- end -}}
+{{- /* What a replica of these roles may take at most (docs/search-reference.md, Memory). */ -}}
+{{- $memory := ternary "1Gi" (ternary "512Mi" "768Mi" (eq .role "serve")) (eq $database "sqlite") -}}
+{{- $_ := set $values "resources" (merge (default dict $values.resources) (dict "limits" (dict "memory" $memory))) -}}
 {{- $args = append $args (printf "--hub-cluster=%s" $search.hubCluster) -}}
 {{- with $search.secretNamespace -}}{{- $args = append $args (printf "--secret-namespace=%s" .) -}}{{- end -}}
 {{- if or (eq .role "sync") (eq $database "sqlite") -}}{{- $args = concat $args (include "tripod.search.copying" .root | fromJsonArray) -}}{{- end -}}
