@@ -6,7 +6,6 @@ package member
 import (
 	"context"
 	"runtime"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -21,10 +20,13 @@ const (
 	smallObject = 64 << 10
 	// tinyObject is what a stream may read of an object without a place. A decoder has up to twice as much.
 	tinyObject = 8 << 10
-	// placesAtOnce are the objects of a member that are not tiny and have no memory in a batch yet, and allPlaces those of all members.
+	// placesAtOnce are the objects of a member that are not tiny and not large either and have no memory in a batch yet, and allPlaces those of
+	// all members, with large ones that wait for a permit.
 	placesAtOnce, allPlaces = 16, 160
 	// listsAtOnce are the lists of a member, whose answers are compressed.
 	listsAtOnce = 32
+	// groupShare is the part of the lists and places of a member that an API group may have: another API server may serve that.
+	groupShare = 2
 	// memoryShares are the parts of the memory for batches: at most one is for a single member.
 	memoryShares = 4
 	// writesAtOnce are the transactions of a member, so that one which floods search does not take all connections of the database.
@@ -50,16 +52,16 @@ type Door struct {
 	Limits
 	// memory is for batches. large is for objects that are not small and for documents: each takes as much as the largest of them may need.
 	memory *semaphore.Weighted
-	large  chan struct{}
+	large  *places
 	// places are for objects that are not tiny, on their way into a batch.
-	places chan struct{}
+	places *places
 	// decoders is for what reads objects and takes a processor. It leaves one processor to all else: readers would wait for each of many
 	// members.
 	decoders chan struct{}
 	// slow is the one of large that all members have which have lost their pace.
-	slow chan struct{}
-	// patience is the constant, except in tests.
-	patience time.Duration
+	slow *places
+	// patience and listTime are the constants, except in tests.
+	patience, listTime time.Duration
 }
 
 // memoryOfBatches is the part of the memory that is for batches. The other one is for large objects.
@@ -74,9 +76,10 @@ func NewDoor(limits Limits) (*Door, error) {
 		return nil, err
 	}
 	half := limits.memoryOfBatches()
+	larges := int(half / (memoryOfText * limits.largest()))
 	return &Door{
-		Limits: limits, memory: semaphore.NewWeighted(half), large: make(chan struct{}, half/(memoryOfText*limits.largest())),
-		slow: make(chan struct{}, 1), patience: patience, places: make(chan struct{}, allPlaces),
+		Limits: limits, memory: semaphore.NewWeighted(half), large: newPlaces(larges, larges), slow: newPlaces(1, 1),
+		patience: patience, listTime: listTime, places: newPlaces(allPlaces, allPlaces),
 		decoders: make(chan struct{}, max(1, runtime.GOMAXPROCS(0)-1)),
 	}, nil
 }
@@ -84,13 +87,15 @@ func NewDoor(limits Limits) (*Door, error) {
 // entrance is the part of the door for one member.
 type entrance struct {
 	*Door
+	// party is what others know the member by.
+	party any
 	share int64
 	// memory, large, places and writes are those of this member, and lists those that it sends. One that takes its time, or floods search,
 	// waits for itself and holds up no other.
 	own     *semaphore.Weighted
-	ownLong chan struct{}
-	places  chan struct{}
-	lists   chan struct{}
+	ownLong *places
+	places  *places
+	lists   *places
 	// lostPace is when it has lost its pace with a large object, if ever.
 	lostPace atomic.Value
 	writes   chan struct{}
@@ -107,41 +112,51 @@ type entrance struct {
 
 func (d *Door) entrance() *entrance {
 	share := d.memoryOfBatches() / memoryShares
-	return &entrance{
-		Door: d, share: share, own: semaphore.NewWeighted(share), ownLong: make(chan struct{}, 1), writes: make(chan struct{}, writesAtOnce),
-		places: make(chan struct{}, placesAtOnce), lists: make(chan struct{}, listsAtOnce),
+	e := &entrance{
+		Door: d, share: share, own: semaphore.NewWeighted(share), ownLong: newPlaces(1, 1), writes: make(chan struct{}, writesAtOnce),
+		places: newPlaces(placesAtOnce, placesAtOnce/groupShare), lists: newPlaces(listsAtOnce, listsAtOnce/groupShare),
 		kinds: rate.NewLimiter(rate.Limit(kindsPerHour)/3600, 2*d.Resources),
 		rate:  rate.NewLimiter(rate.Limit(d.Changes), d.Changes*burst), dials: rate.NewLimiter(dialsPerSecond, d.Resources+spareDials),
 		overhead: newOverhead(d.Resources + spareDials),
 	}
+	e.party = e
+	return e
 }
 
-// place waits for a place for an object that is not tiny. It is taken before a permit for a large object, and both before memory for a
-// batch.
-func (e *entrance) place(ctx context.Context) (leave func(), err error) {
-	own, err := take(ctx, e.places)
+// objectPlace is for an object that is not tiny: one of its member, and one of all members.
+type objectPlace struct{ own, shared *place }
+
+// place waits for a place for an object of an API group. It is taken before a permit for a large object, and both before memory for a
+// batch. hurry is called when others wait.
+func (e *entrance) place(ctx context.Context, group string, hurry func()) (*objectPlace, error) {
+	own, err := e.places.take(ctx, group, hurry)
 	if err != nil {
 		return nil, err
 	}
-	shared, err := take(ctx, e.Door.places)
+	shared, err := e.Door.places.take(ctx, e.party, hurry)
 	if err != nil {
-		own()
+		own.leave()
 		return nil, err
 	}
-	return sync.OnceFunc(func() {
-		shared()
-		own()
-	}), nil
+	return &objectPlace{own, shared}, nil
 }
 
-// take waits for one of the places in a channel.
-func take(ctx context.Context, from chan struct{}) (leave func(), err error) {
-	select {
-	case from <- struct{}{}:
-		return sync.OnceFunc(func() { <-from }), nil
-	case <-ctx.Done():
-		return nil, context.Cause(ctx)
-	}
+// isRead says that all of the object is read.
+func (p *objectPlace) isRead() {
+	p.own.isRead()
+	p.shared.isRead()
+}
+
+// park says that the object is large and waits for a permit. It keeps no others of its member waiting then, and of other members only those
+// that have as many.
+func (p *objectPlace) park(end func()) {
+	p.own.leave()
+	p.shared.park(end)
+}
+
+func (p *objectPlace) leave() {
+	p.shared.leave()
+	p.own.leave()
 }
 
 // weight is the memory of a text in a batch. That of a large one is in large, too.

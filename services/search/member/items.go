@@ -5,6 +5,7 @@ package member
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -28,8 +29,8 @@ type item struct {
 	text jsontext.Value
 	// release gives memory back once the item is in the database. It is nil for small items.
 	release func()
-	// leave gives the place back once a batch has memory for the item. It is nil for tiny items.
-	leave func()
+	// place is given back once a batch has memory for the item. It is nil for tiny items, and for large ones.
+	place *objectPlace
 }
 
 func (i *item) done() {
@@ -41,8 +42,8 @@ func (i *item) done() {
 
 // left is called when a batch has memory for the item. It may be called again.
 func (i *item) left() {
-	if i.leave != nil {
-		i.leave()
+	if i.place != nil {
+		i.place.leave()
 	}
 }
 
@@ -59,9 +60,16 @@ type items struct {
 
 // newItems reads a body. end ends its request.
 func newItems(ctx context.Context, door *entrance, body io.Reader, end context.CancelCauseFunc) *items {
-	m := &meter{ctx: ctx, door: door, from: body, end: end}
+	ctx, cancel := context.WithCancelCause(ctx)
+	m := &meter{ctx: ctx, door: door, from: body}
+	m.end = func(why error) {
+		cancel(why)
+		if end != nil {
+			end(why)
+		}
+	}
 	m.slow = newClock(door.Timeout, func() {
-		end(&LimitError{
+		m.end(&LimitError{
 			Limit: limitTime, Flag: "member-timeout",
 			Message: fmt.Sprintf("the answer stands still, or an object takes longer than %s", door.Timeout),
 		})
@@ -127,7 +135,7 @@ func (i *items) admit() error {
 		return limited("object-size", "", "there are more than %d blanks before an object", smallObject)
 	}
 	if err := i.door.admit(i.ctx); err != nil {
-		return err
+		return cmp.Or(context.Cause(i.ctx), err)
 	}
 	i.begin(i.beginning())
 	i.paid(changeSize)
@@ -213,9 +221,11 @@ type meter struct {
 	// permit is not nil if the item is large, and end ends the request.
 	permit *permit
 	end    context.CancelCauseFunc
-	// leave gives the place of the item back if it is not tiny. decides is set for objects that decide what readers see: they need no places.
-	leave   func()
+	// place is that of an item which is not tiny, until it has a permit. decides is set for objects that decide what readers see: they need no
+	// places. group is the API group of others.
+	place   *objectPlace
 	decides bool
+	group   string
 	// unpaid are bytes that were read and count for nothing yet.
 	unpaid int
 	// follows is the watch that the items are of, or nil. busy is set in it while there may be more to read.
@@ -269,7 +279,8 @@ func (m *meter) pay() {
 
 // begin begins an item of which some bytes were read.
 func (m *meter) begin(read int) {
-	m.count, m.slow.left = int64(read), m.door.Timeout
+	m.count = int64(read)
+	m.slow.set(m.door.Timeout)
 	m.begun = !m.quiet || read > 0
 }
 
@@ -287,7 +298,9 @@ func (m *meter) setBusy(busy bool) {
 
 // finish ends an item. The caller has to call done.
 func (m *meter) finish() (read item) {
-	read.leave, m.leave = m.leave, nil
+	if read.place, m.place = m.place, nil; read.place != nil {
+		read.place.isRead()
+	}
 	if m.permit != nil {
 		m.permit.complete()
 		read.release, m.permit = m.permit.release, nil
@@ -299,6 +312,12 @@ func (m *meter) close() {
 	m.setBusy(false)
 	read := m.finish()
 	read.done()
+}
+
+// over ends reading.
+func (m *meter) over() {
+	m.close()
+	m.end(nil)
 }
 
 // Read implements io.Reader.
@@ -319,26 +338,42 @@ func (m *meter) read(into []byte) (int, error) {
 	m.count += int64(n)
 	m.unpaid += n
 	m.pay()
-	if m.count > tinyObject && m.leave == nil && !m.decides {
-		leave, failed := m.door.place(m.ctx)
-		if failed != nil {
-			return 0, failed
-		}
-		if m.leave = leave; len(m.door.Door.places) == allPlaces { // others wait
-			m.slow.left = min(m.slow.left, m.door.patience)
-		}
-	}
-	if m.count > smallObject && m.permit == nil {
-		permit, failed := m.door.holdLarge(m.ctx, m.end)
-		if failed != nil {
-			return 0, failed
-		}
-		m.permit, m.slow.left = permit, m.door.Timeout // its pace counts
+	if failed := m.makeRoom(); failed != nil {
+		return 0, failed
 	}
 	if failed := m.check(m.count - int64(n)); failed != nil {
 		return 0, failed
 	}
 	return n, err
+}
+
+// makeRoom waits for a place if the item is not tiny, and for a permit if it is large.
+func (m *meter) makeRoom() (err error) {
+	if m.permit != nil {
+		return nil
+	}
+	if m.count > tinyObject && m.place == nil && !m.decides {
+		if m.place, err = m.door.place(m.ctx, m.group, func() { m.slow.hurry(m.door.patience) }); err != nil {
+			return err
+		}
+	}
+	if m.count <= smallObject {
+		return nil
+	}
+	if m.place != nil {
+		m.place.park(func() {
+			m.end(limited(limitTime, "", "too many large objects of the cluster come at once"))
+		})
+	}
+	if m.permit, err = m.door.holdLarge(m.ctx, m.end); err != nil {
+		return err
+	}
+	if m.place != nil {
+		m.place.leave()
+		m.place = nil
+	}
+	m.slow.set(m.door.Timeout) // its pace counts
+	return nil
 }
 
 // await waits for what the member sends. Only that takes the member's time.

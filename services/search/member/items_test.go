@@ -128,7 +128,7 @@ func sameItems(t *testing.T, sizes, ends []int) {
 		return i.array(func() error {
 			return i.next(func(one item) error {
 				got = append(got, string(one.text))
-				assert.Equal(t, one.release != nil, len(e.large) > 0, "only this item takes memory")
+				assert.Equal(t, one.release != nil, e.large.count() > 0, "only this item takes memory")
 				one.done()
 				return nil
 			})
@@ -136,10 +136,10 @@ func sameItems(t *testing.T, sizes, ends []int) {
 	})
 	i.close()
 	require.NoError(t, err, "pieces end at %v", ends)
-	assert.Empty(t, e.places)
+	assert.Zero(t, e.places.count())
 	require.True(t, slices.Equal(want, got), "pieces end at %v", ends)
-	assert.Empty(t, e.large)
-	assert.Empty(t, e.ownLong)
+	assert.Zero(t, e.large.count())
+	assert.Zero(t, e.ownLong.count())
 }
 
 // TestPiecesOfAListMakeNoDifference has a list come in pieces that end before, in or after its objects, as those of an API server do that writes one by one.
@@ -178,7 +178,7 @@ func TestAListThatStandsStillAfterALargeItemEnds(t *testing.T) {
 	require.NoError(t, ctx.Err(), "the list has ended by itself")
 	assert.True(t, isLimit(err), err)
 	assert.Equal(t, 1, count)
-	assert.Empty(t, m.door.large)
+	assert.Zero(t, m.door.large.count())
 }
 
 // FuzzPieces reads lists in any pieces.

@@ -119,6 +119,11 @@ const (
 	limitListTime = "list-time"
 )
 
+// listTooLong says that a list takes too long.
+func (d *Door) listTooLong() *LimitError {
+	return &LimitError{Limit: limitListTime, Message: "the list takes longer than " + d.listTime.String()}
+}
+
 // LimitError says that a member has sent or has more than search takes.
 type LimitError struct {
 	// Limit names the limit in metrics, and Flag is the flag that sets it, if there is one.

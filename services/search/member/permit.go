@@ -32,7 +32,9 @@ type permit struct {
 	asked        time.Duration
 	since        time.Time
 	// slow is set if the permit is the one for slow members. read is set when all has come.
-	slow, read, over bool
+	slow, read bool
+	// held are the places that the permit stands for.
+	held []*place
 }
 
 // holdLarge waits until a large object may be read. A member reads one at a time. lost ends the request of a member that loses its pace.
@@ -40,17 +42,17 @@ func (e *entrance) holdLarge(ctx context.Context, lost context.CancelCauseFunc) 
 	p := &permit{door: e, lost: lost}
 	last, hasLost := e.lostPace.Load().(time.Time)
 	p.slow = hasLost && time.Since(last) < distrust
-	held := 0
-	for _, from := range p.permits() {
-		select {
-		case from <- struct{}{}:
-			held++
-		case <-ctx.Done():
-			for _, from := range p.permits()[:held] {
-				<-from
-			}
-			return nil, context.Cause(ctx)
+	from := []*places{e.ownLong, e.large}
+	if p.slow {
+		from = []*places{e.ownLong, e.slow, e.large}
+	}
+	for _, places := range from {
+		one, err := places.take(ctx, e.party, nil)
+		if err != nil {
+			p.leave()
+			return nil, err
 		}
+		p.held = append(p.held, one)
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -58,12 +60,10 @@ func (e *entrance) holdLarge(ctx context.Context, lost context.CancelCauseFunc) 
 	return p, nil
 }
 
-// permits are those that the permit stands for, in the order in which they are taken.
-func (p *permit) permits() []chan struct{} {
-	if p.slow {
-		return []chan struct{}{p.door.ownLong, p.door.slow, p.door.large}
+func (p *permit) leave() {
+	for _, one := range p.held {
+		one.leave()
 	}
-	return []chan struct{}{p.door.ownLong, p.door.large}
 }
 
 // awaits says that a read begins to wait for the member, until came is called. Other time is that of search itself. Nil permits both.
@@ -111,16 +111,15 @@ func (p *permit) look() {
 	if p.bytes, p.asked = 0, 0; !keeps {
 		p.door.lostPace.Store(time.Now())
 		if !p.slow {
-			select {
-			case p.door.slow <- struct{}{}:
-				p.slow = true
-			default:
+			one := p.door.slow.try(p.door.party)
+			if one == nil {
 				p.lost(&LimitError{
 					Limit: limitTime, Message: fmt.Sprintf("a large object comes with less than %d KiB a second, and search reads one at a time of those",
 						pace>>10),
 				})
 				return
 			}
+			p.slow, p.held = true, append(p.held, one)
 		}
 	}
 	p.looks.Reset(p.door.patience)
@@ -139,13 +138,7 @@ func (p *permit) release() {
 	p.complete()
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.over {
-		return
-	}
-	p.over = true
-	for _, to := range p.permits() {
-		<-to
-	}
+	p.leave()
 }
 
 // holder takes a permit for a document when its member begins to send it.

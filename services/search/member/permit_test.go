@@ -71,8 +71,8 @@ func TestAMemberWithoutPaceWaitsBehindOthers(t *testing.T) {
 	stand(two)
 	assert.Equal(t, 1, lost)
 	two.release()
-	for _, permits := range []chan struct{}{door.large, door.slow, first.ownLong, second.ownLong, honest.ownLong} {
-		assert.Empty(t, permits)
+	for _, permits := range []*places{door.large, door.slow, first.ownLong, second.ownLong, honest.ownLong} {
+		assert.Zero(t, permits.count())
 	}
 }
 
@@ -152,7 +152,7 @@ func TestMembersThatStopInLargeObjectsKeepNoOtherWaiting(t *testing.T) {
 					<-done
 				}
 			}()
-			require.Eventually(t, func() bool { return len(door.large) == cap(door.large) }, time.Minute, time.Millisecond, "the liars have all")
+			require.Eventually(t, func() bool { return door.large.count() == door.large.all }, time.Minute, time.Millisecond, "the liars have all")
 			m := newMember(t, &rest.Config{Host: honest.URL}, nil)
 			m.door.Door = door
 			_, _, count, err := m.source().page(ctx, "", func(i item) error { i.done(); return nil })
@@ -192,22 +192,18 @@ func TestTheTimeOfOthersIsNotThatOfTheMember(t *testing.T) {
 				}
 			})
 			m.door.Timeout = 5 * time.Second
-			for range cap(m.door.large) {
-				m.door.large <- struct{}{}
-			}
+			leave := takeAll(t, m.door.large)
 			failed := make(chan error, 1)
 			go func() { failed <- ask(m) }()
-			require.Eventually(t, func() bool { return len(m.door.ownLong) == 1 }, time.Minute, time.Millisecond, "it waits")
+			require.Eventually(t, func() bool { return m.door.ownLong.count() == 1 }, time.Minute, time.Millisecond, "it waits")
 			select {
 			case err := <-failed:
 				require.Fail(t, "it did not wait", "%v", err)
 			case <-time.After(m.door.Timeout + time.Second):
 			}
-			for range cap(m.door.large) {
-				<-m.door.large
-			}
+			leave()
 			require.NoError(t, <-failed)
-			assert.Empty(t, m.door.large)
+			assert.Zero(t, m.door.large.count())
 		})
 	}
 }
@@ -223,15 +219,15 @@ func TestAMemberHoldsNothingBeforeItAnswers(t *testing.T) {
 	read := make(chan error, 1)
 	go func() {
 		read <- m.read(t.Context(), openAPI, "", func([]byte) error {
-			assert.Len(t, m.door.large, 1, "it is in memory")
+			assert.Equal(t, 1, m.door.large.count(), "it is in memory")
 			return nil
 		})
 	}()
 	<-asked
-	assert.Empty(t, m.door.large)
+	assert.Zero(t, m.door.large.count())
 	close(answers)
 	require.NoError(t, <-read)
-	assert.Empty(t, m.door.large)
+	assert.Zero(t, m.door.large.count())
 }
 
 // TestAnswersOfDiscoveryBeginSoon holds that a round that takes memory may wait for the beginning of few answers.

@@ -134,7 +134,29 @@ func (s source) takeList(ctx context.Context) (leave func(), err error) {
 	if s.decidesRights() {
 		return func() {}, nil
 	}
-	return take(ctx, s.door.lists)
+	list, err := s.door.lists.take(ctx, s.resource.Group, nil)
+	if err != nil {
+		return nil, err
+	}
+	return list.leave, nil
+}
+
+// beginList waits until the member may send one more streaming list. The list has to end in time.
+func (s source) beginList(ctx context.Context) (within context.Context, listed func(), err error) {
+	if s.follows != nil { // the list does not stand still while it waits for others
+		s.follows.unwritten.Add(1)
+		defer s.follows.unwritten.Add(-1)
+	}
+	leave, err := s.takeList(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	within, end := context.WithCancelCause(ctx)
+	late := time.AfterFunc(s.door.listTime, func() { end(s.door.listTooLong()) })
+	return within, func() {
+		late.Stop()
+		leave()
+	}, nil
 }
 
 // page reads a page of a list, and calls a function for each of its objects as it comes. It returns how many there were.
@@ -157,8 +179,8 @@ func (s source) page(ctx context.Context, token string, each func(item) error) (
 	}
 	defer body.Close() //nolint:errcheck // it was read
 	items := newItems(ctx, s.door, body, end)
-	items.decides = s.decidesRights()
-	defer items.close()
+	items.decides, items.group = s.decidesRights(), s.resource.Group
+	defer items.over()
 	items.begin(0)
 	var metadata metav1.ListMeta
 	var failed error
@@ -193,14 +215,14 @@ func (s source) page(ctx context.Context, token string, each func(item) error) (
 // initial, it begins with a streaming list.
 func (s source) watch(ctx context.Context, resourceVersion string, initial bool, opened func(), each func(event) error) error {
 	seconds := int64((watchTime + rand.N(watchTime)).Seconds())
-	leave := func() {}
+	listed := func() {}
 	if initial {
 		var err error
-		if leave, err = s.takeList(ctx); err != nil {
+		if ctx, listed, err = s.beginList(ctx); err != nil {
 			return err
 		}
 	}
-	defer leave()
+	defer listed()
 	query := map[string]string{"watch": "true", "allowWatchBookmarks": "true", "timeoutSeconds": strconv.FormatInt(seconds, 10)}
 	if initial {
 		query["sendInitialEvents"] = "true"
@@ -217,8 +239,8 @@ func (s source) watch(ctx context.Context, resourceVersion string, initial bool,
 	}
 	defer body.Close() //nolint:errcheck // it ends here
 	items := newItems(ctx, s.door, body, end)
-	items.quiet, items.follows, items.decides = !initial, s.follows, s.decidesRights()
-	defer items.close()
+	items.quiet, items.follows, items.decides, items.group = !initial, s.follows, s.decidesRights(), s.resource.Group
+	defer items.over()
 	items.begin(0)
 	items.setBusy(true)
 	opened()
@@ -227,7 +249,7 @@ func (s source) watch(ctx context.Context, resourceVersion string, initial bool,
 		err := items.next(func(i item) error {
 			e := event{item: i, heard: items.heard, quiet: func() {
 				items.quiet = true
-				leave()
+				listed()
 			}}
 			if failed = e.decode(); failed == nil {
 				failed = each(e)

@@ -59,17 +59,17 @@ func TestADocumentTakesMemoryUntilItIsWritten(t *testing.T) {
 	}
 	done := make(chan error, 1)
 	go func() { done <- (&schemas{member: m}).put(t.Context(), "api/v1", "1") }()
-	require.Eventually(t, func() bool { return f.count("document") == 1 && len(m.door.large) == 1 }, time.Minute, time.Millisecond)
+	require.Eventually(t, func() bool { return f.count("document") == 1 && m.door.large.count() == 1 }, time.Minute, time.Millisecond)
 	select {
 	case err := <-done:
 		require.Fail(t, "it does not wait", err)
 	default:
 	}
-	assert.Len(t, m.door.large, 1)
+	assert.Equal(t, 1, m.door.large.count())
 	<-m.door.writes
 	require.NoError(t, <-done)
-	assert.Empty(t, m.door.large)
-	assert.Empty(t, m.door.ownLong)
+	assert.Zero(t, m.door.large.count())
+	assert.Zero(t, m.door.ownLong.count())
 }
 
 // TestDocumentsCountForTheSizeOfACluster has documents that are more than a cluster may have.

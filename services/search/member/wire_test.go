@@ -141,9 +141,7 @@ func TestAnswersThatWaitKeepNoOtherFromComing(t *testing.T) {
 	}))
 	server.EnableHTTP2 = true
 	m := newMember(t, served(t, server), nil)
-	for range cap(m.door.places) { // for other objects
-		m.door.places <- struct{}{}
-	}
+	defer takeAll(t, m.door.Door.places)()
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan struct{})
 	defer func() {
