@@ -119,7 +119,10 @@ func (b *batch) flush(ctx context.Context) error {
 		b.stream.target.ResourceVersion = resourceVersion
 		b.tell(ctx)
 	}
-	b.unwritten.Add(-b.events)
+	if b.listing == 0 && !b.Incomplete {
+		b.caughtUp(b.Heard)
+	}
+	b.count(-b.events)
 	if b.target().LeftOut > 0 && full != nil {
 		b.stream.full = full
 		if b.listing == 0 && !b.staysWhenFull() {

@@ -179,7 +179,19 @@ type following struct {
 	unwritten atomic.Int64
 	// checked is when the last check has found that the store had everything, in nanoseconds since 1970.
 	checked atomic.Int64
+	// caught is up to when the store had all that the member had sent, in nanoseconds since 1970, or zero.
+	caught atomic.Int64
 }
+
+// count counts what is unwritten.
+func (f *following) count(more int64) {
+	if f.unwritten.Add(more) == 0 {
+		f.caughtUp(time.Now())
+	}
+}
+
+// caughtUp says up to when the store has all.
+func (f *following) caughtUp(at time.Time) { f.caught.Store(max(f.caught.Load(), at.UnixNano())) }
 
 // heardSince returns up to when all was heard: since then, or when the last check was. It is zero if neither is known.
 func (f *following) heardSince(then time.Time) time.Time {

@@ -20,8 +20,8 @@ const (
 	smallObject = 64 << 10
 	// tinyObject is what a stream may read of an object without a place. A decoder has up to twice as much.
 	tinyObject = 8 << 10
-	// placesAtOnce are the objects of a member that are not tiny and not large either and have no memory in a batch yet, and allPlaces those of
-	// all members, with large ones that wait for a permit.
+	// placesAtOnce are the objects of a member that are neither tiny nor large and have no memory in a batch yet, and allPlaces those of all
+	// members, with large ones that wait for a permit.
 	placesAtOnce, allPlaces = 16, 160
 	// listsAtOnce are the lists of a member, whose answers are compressed.
 	listsAtOnce = 32
@@ -29,6 +29,8 @@ const (
 	groupShare = 2
 	// memoryShares are the parts of the memory for batches: at most one is for a single member.
 	memoryShares = 4
+	// rightsShare is the part of the memory of a member that it has besides for objects that decide what readers see.
+	rightsShare = 4
 	// writesAtOnce are the transactions of a member, so that one which floods search does not take all connections of the database.
 	writesAtOnce = 4
 	// burst is for how many seconds of changes a member may send at once, such as a first list.
@@ -53,6 +55,8 @@ type Door struct {
 	// memory is for batches. large is for objects that are not small and for documents: each takes as much as the largest of them may need.
 	memory *semaphore.Weighted
 	large  *places
+	// largeOfRights is for large objects that decide what readers see.
+	largeOfRights *places
 	// places are for objects that are not tiny, on their way into a batch.
 	places *places
 	// decoders is for what reads objects and takes a processor. It leaves one processor to all else: readers would wait for each of many
@@ -64,8 +68,13 @@ type Door struct {
 	patience, listTime time.Duration
 }
 
-// memoryOfBatches is the part of the memory that is for batches. The other one is for large objects.
-func (l *Limits) memoryOfBatches() int64 { return l.Memory.Value() / 2 }
+// memoryOfLarge is the part of the memory that is for large objects and documents.
+func (l *Limits) memoryOfLarge() int64 { return l.Memory.Value() / 2 }
+
+// memoryOfBatches is the part of the memory that is for batches. What is left is for a large object that decides what readers see.
+func (l *Limits) memoryOfBatches() int64 {
+	return l.Memory.Value() - l.memoryOfLarge() - memoryOfText*l.ObjectSize.Value()
+}
 
 // largest is the size of the largest object or document.
 func (l *Limits) largest() int64 { return max(l.ObjectSize.Value(), l.DocumentSize.Value()) }
@@ -75,11 +84,10 @@ func NewDoor(limits Limits) (*Door, error) {
 	if err := limits.Validate(); err != nil {
 		return nil, err
 	}
-	half := limits.memoryOfBatches()
-	larges := int(half / (memoryOfText * limits.largest()))
+	larges := int(limits.memoryOfLarge() / (memoryOfText * limits.largest()))
 	return &Door{
-		Limits: limits, memory: semaphore.NewWeighted(half), large: newPlaces(larges, larges), slow: newPlaces(1, 1),
-		patience: patience, listTime: listTime, places: newPlaces(allPlaces, allPlaces),
+		Limits: limits, memory: semaphore.NewWeighted(limits.memoryOfBatches()), large: newPlaces(larges, larges), slow: newPlaces(1, 1),
+		largeOfRights: newPlaces(1, 1), patience: patience, listTime: listTime, places: newPlaces(allPlaces, allPlaces),
 		decoders: make(chan struct{}, max(1, runtime.GOMAXPROCS(0)-1)),
 	}, nil
 }
@@ -100,6 +108,13 @@ type entrance struct {
 	lostPace atomic.Value
 	writes   chan struct{}
 	rate     *rate.Limiter
+	// listRate is the rate in lists. It is the same, but for objects that decide what readers see: a list of all that a member may have does
+	// not wait.
+	listRate *rate.Limiter
+	// permits are those of the door for large objects.
+	permits *places
+	// rights is for objects that decide what readers see, so that they wait for no others of the member. It is nil in itself.
+	rights *entrance
 	// dials bounds new connections.
 	dials *rate.Limiter
 	// overhead bounds what comes on all connections beside answers.
@@ -111,7 +126,17 @@ type entrance struct {
 }
 
 func (d *Door) entrance() *entrance {
-	share := d.memoryOfBatches() / memoryShares
+	e := d.part(d.memoryOfBatches() / memoryShares)
+	e.rights = d.part(e.share / rightsShare)
+	e.rights.permits, e.rights.listRate = d.largeOfRights, rate.NewLimiter(rate.Limit(d.Changes), 2*d.Objects)
+	e.is(e)
+	return e
+}
+
+// is sets what others know the member by.
+func (e *entrance) is(party any) { e.party, e.rights.party = party, party }
+
+func (d *Door) part(share int64) *entrance {
 	e := &entrance{
 		Door: d, share: share, own: semaphore.NewWeighted(share), ownLong: newPlaces(1, 1), writes: make(chan struct{}, writesAtOnce),
 		places: newPlaces(placesAtOnce, placesAtOnce/groupShare), lists: newPlaces(listsAtOnce, listsAtOnce/groupShare),
@@ -119,7 +144,7 @@ func (d *Door) entrance() *entrance {
 		rate:  rate.NewLimiter(rate.Limit(d.Changes), d.Changes*burst), dials: rate.NewLimiter(dialsPerSecond, d.Resources+spareDials),
 		overhead: newOverhead(d.Resources + spareDials),
 	}
-	e.party = e
+	e.permits, e.listRate = d.large, e.rate
 	return e
 }
 
@@ -202,7 +227,9 @@ func (d *Door) decode(do func()) {
 func (e *entrance) admit(ctx context.Context) error { return e.rate.Wait(ctx) }
 
 // charge counts more changes, for which the next one waits.
-func (e *entrance) charge(changes int) { e.rate.ReserveN(time.Now(), min(changes, e.rate.Burst())) }
+func (e *entrance) charge(changes int) { charge(e.rate, changes) }
+
+func charge(to *rate.Limiter, changes int) { to.ReserveN(time.Now(), min(changes, to.Burst())) }
 
 // admitDial refuses a connection after too many. For one request, net/http opens connections without an end and without a pause, if the API
 // server takes each, and then no request on it. One that cannot be opened does not count: an API server that is away has sent nothing.

@@ -19,8 +19,8 @@ var errSilent = errors.New("the watch is silent")
 
 // follow copies the events of a watch. With initial, the watch begins with a streaming list, which listing marks.
 func (s *stream) follow(ctx context.Context, initial bool, listing int64) error {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
+	ctx, end := context.WithCancelCause(ctx)
+	defer end(nil)
 	defer s.following.Store(nil)
 	defer func() {
 		if s.full != nil { // a list reads what had no room, if there is some now
@@ -31,7 +31,10 @@ func (s *stream) follow(ctx context.Context, initial bool, listing int64) error 
 	from := s.source
 	from.follows = w
 	opened := func() {
-		if w.began = time.Now(); !initial && s.full == nil {
+		if w.began = time.Now(); initial {
+			return
+		}
+		if w.caughtUp(w.began); s.full == nil {
 			s.following.Store(w)
 		}
 	}
@@ -41,7 +44,7 @@ func (s *stream) follow(ctx context.Context, initial bool, listing int64) error 
 	go func() {
 		defer close(events)
 		failed <- s.watchAll(ctx, from, initial, opened, func(e event) error {
-			w.unwritten.Add(1)
+			w.count(1)
 			r, err := s.read(e, inList)
 			if err != nil {
 				return err
@@ -62,20 +65,54 @@ func (s *stream) follow(ctx context.Context, initial bool, listing int64) error 
 		s.syncing()
 		s.tell(ctx)
 	}
-	if err := s.writeAll(ctx, w, events, listing, s.silence); err != nil {
-		cancel()
+	if s.decidesRights() {
+		go s.endWhenLate(ctx, w, end)
+	}
+	err := s.writeAll(ctx, w, events, listing, s.silence)
+	if err != nil {
+		end(nil)
 		for r := range events { // the reader ends
 			r.done()
 		}
-		if errors.Is(err, errSilent) {
-			return nil
+	} else {
+		err = <-failed
+	}
+	return howEnded(ctx, err)
+}
+
+// howEnded returns how a watch with a context has ended.
+func howEnded(ctx context.Context, err error) error {
+	if late := (*LimitError)(nil); errors.As(context.Cause(ctx), &late) {
+		return late
+	}
+	if errors.Is(err, errSilent) {
+		return nil
+	}
+	return err
+}
+
+// lateAfter is for how long a watch of objects that decide what readers see may be behind what the member has sent.
+const lateAfter = 30 * time.Second
+
+// endWhenLate ends a watch that is late: somebody may have lost rights meanwhile. While the store is away, nobody reads what it has.
+func (s *stream) endWhenLate(ctx context.Context, w *following, end context.CancelCauseFunc) {
+	looks := time.NewTicker(s.lateAfter / 10)
+	defer looks.Stop()
+	for failures := s.storeFailures.Load(); ; {
+		select {
+		case <-ctx.Done():
+			return
+		case <-looks.C:
 		}
-		return err
+		if now := s.storeFailures.Load(); now != failures {
+			failures = now
+			w.caughtUp(time.Now())
+		}
+		if at := w.caught.Load(); at > 0 && w.unwritten.Load() > 0 && time.Since(time.Unix(0, at)) > s.lateAfter {
+			end(limited("late", "", "search has not read for more than %s what the cluster has sent", s.lateAfter))
+			return
+		}
 	}
-	if err := <-failed; !errors.Is(err, errSilent) {
-		return err
-	}
-	return nil
 }
 
 // watchAll watches the resource from where the store is, in all namespaces or in those that search copies.
@@ -145,7 +182,9 @@ func (s *stream) change(object []byte, how occasion) (change *store.Change, reso
 			return nil, resourceVersion, nil
 		}
 	}
-	s.door.charge((len(o.Labels) + len(o.Owners)) / changeRows)
+	if !s.decidesRights() { // they are few, and must not wait
+		s.door.charge((len(o.Labels) + len(o.Owners)) / changeRows)
+	}
 	switch {
 	case err == nil || o.Name != "" && how == deletedObject:
 		return &store.Change{Object: o, Deleted: how == deletedObject}, resourceVersion, nil
@@ -181,6 +220,7 @@ func (s *stream) writeAll(ctx context.Context, w *following, events <-chan read,
 				if err := s.listed(ctx, listing, r.resourceVersion); err != nil {
 					return err
 				}
+				w.caughtUp(time.Now()) // as far as is known
 				if b.listing = 0; s.full == nil {
 					s.following.Store(w)
 				}

@@ -11,9 +11,11 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
+	"golang.org/x/time/rate"
 )
 
 // readAhead is how much is read at once, and so may be kept of what follows an item.
@@ -61,7 +63,7 @@ type items struct {
 // newItems reads a body. end ends its request.
 func newItems(ctx context.Context, door *entrance, body io.Reader, end context.CancelCauseFunc) *items {
 	ctx, cancel := context.WithCancelCause(ctx)
-	m := &meter{ctx: ctx, door: door, from: body}
+	m := &meter{ctx: ctx, door: door, from: body, rate: door.rate}
 	m.end = func(why error) {
 		cancel(why)
 		if end != nil {
@@ -134,7 +136,7 @@ func (i *items) admit() error {
 	if i.permit != nil {
 		return limited("object-size", "", "there are more than %d blanks before an object", smallObject)
 	}
-	if err := i.door.admit(i.ctx); err != nil {
+	if err := i.rate.Wait(i.ctx); err != nil {
 		return cmp.Or(context.Cause(i.ctx), err)
 	}
 	i.begin(i.beginning())
@@ -211,6 +213,8 @@ type meter struct {
 	ctx  context.Context //nolint:containedctx // that of the stream
 	door *entrance
 	from io.Reader
+	// rate is that at which the member may send items.
+	rate *rate.Limiter
 	// quiet is set for watches, in which nothing needs to come between two items.
 	quiet bool
 	// slow is the time for an item.
@@ -228,9 +232,11 @@ type meter struct {
 	group   string
 	// unpaid are bytes that were read and count for nothing yet.
 	unpaid int
-	// follows is the watch that the items are of, or nil. busy is set in it while there may be more to read.
-	follows *following
-	busy    bool
+	// follows is the watch that the items are of, or nil. busy is set in it while there may be more to read. awaits is set in a read that may
+	// take any time.
+	follows      *following
+	mu           sync.Mutex
+	busy, awaits bool
 	// drained is set if the last read has taken all that had come by then, which was at came. heard is up to when all was read that had come,
 	// or zero.
 	drained     bool
@@ -273,7 +279,7 @@ func (m *meter) paid(n int) { m.unpaid = max(m.unpaid-n, 0) }
 func (m *meter) pay() {
 	if changes := (m.unpaid - readAhead) / changeSize; changes > 0 {
 		m.unpaid -= changes * changeSize
-		m.door.charge(changes)
+		charge(m.rate, changes)
 	}
 }
 
@@ -286,14 +292,49 @@ func (m *meter) begin(read int) {
 
 // setBusy says whether there may be more to read: some of an item, or something that has come while search did something else.
 func (m *meter) setBusy(busy bool) {
-	if m.follows == nil || m.busy == busy {
+	if m.follows == nil {
+		return
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.awaits = false
+	m.nowBusy(busy)
+}
+
+func (m *meter) nowBusy(busy bool) {
+	if m.busy == busy {
 		return
 	}
 	if m.busy = busy; busy {
-		m.follows.unwritten.Add(1)
+		m.follows.count(1)
 	} else {
-		m.follows.unwritten.Add(-1)
+		m.follows.count(-1)
 	}
+}
+
+// quietAfter is how long nothing comes until all has come: what has come before a read is there at once.
+const quietAfter = 10 * time.Millisecond
+
+// awaitQuietly reads what may come at any time.
+func (m *meter) awaitQuietly(into []byte) (int, error) {
+	if m.follows == nil {
+		return m.from.Read(into)
+	}
+	m.mu.Lock()
+	m.awaits = true
+	m.mu.Unlock()
+	defer time.AfterFunc(quietAfter, func() {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		if m.awaits {
+			m.nowBusy(false)
+		}
+	}).Stop()
+	n, err := m.from.Read(into)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.awaits = false
+	return n, err
 }
 
 // finish ends an item. The caller has to call done.
@@ -384,8 +425,7 @@ func (m *meter) await(into []byte) (int, error) {
 	if m.begun {
 		m.slow.wait(func() { n, err = m.from.Read(into) })
 	} else {
-		m.setBusy(false)
-		n, err = m.from.Read(into)
+		n, err = m.awaitQuietly(into)
 	}
 	m.permit.came(n)
 	m.came, m.drained = time.Now(), n < len(into)

@@ -111,7 +111,7 @@ func New(name string, config *rest.Config, wanted []Rule, shared Shared) (*Membe
 		name: name, wanted: wanted, shards: shared.Shards, checks: shared.Checks, door: shared.Door.entrance(),
 		streams: map[schema.GroupVersionResource]*running{}, had: map[schema.GroupVersionResource]bool{},
 	}
-	m.door.party = name // also when it begins anew
+	m.door.is(name) // also when it begins anew
 	m.discoveryInterval = discoveryInterval
 	m.store = shared.Store.InTurns(m.door.turn)
 	m.usage = &usage{cluster: name, store: m.store, limits: &m.door.Limits}

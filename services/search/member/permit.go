@@ -42,7 +42,7 @@ func (e *entrance) holdLarge(ctx context.Context, lost context.CancelCauseFunc) 
 	p := &permit{door: e, lost: lost}
 	last, hasLost := e.lostPace.Load().(time.Time)
 	p.slow = hasLost && time.Since(last) < distrust
-	from := []*places{e.ownLong, e.large}
+	from := []*places{e.ownLong, e.permits}
 	if p.slow {
 		from = []*places{e.ownLong, e.slow, e.large}
 	}
@@ -111,7 +111,10 @@ func (p *permit) look() {
 	if p.bytes, p.asked = 0, 0; !keeps {
 		p.door.lostPace.Store(time.Now())
 		if !p.slow {
-			one := p.door.slow.try(p.door.party)
+			var one *place
+			if p.door.permits == p.door.large {
+				one = p.door.slow.try(p.door.party)
+			}
 			if one == nil {
 				p.lost(&LimitError{
 					Limit: limitTime, Message: fmt.Sprintf("a large object comes with less than %d KiB a second, and search reads one at a time of those",

@@ -153,8 +153,8 @@ func TestMembersThatStopInLargeObjectsKeepNoOtherWaiting(t *testing.T) {
 				}
 			}()
 			require.Eventually(t, func() bool { return door.large.count() == door.large.all }, time.Minute, time.Millisecond, "the liars have all")
-			m := newMember(t, &rest.Config{Host: honest.URL}, nil)
-			m.door.Door = door
+			m, err := New("honest", &rest.Config{Host: honest.URL}, Everything, Shared{Store: newStore(t), Door: door})
+			require.NoError(t, err)
 			_, _, count, err := m.source().page(ctx, "", func(i item) error { i.done(); return nil })
 			require.NoError(t, err)
 			assert.Equal(t, 3, count)

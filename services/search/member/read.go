@@ -129,11 +129,8 @@ func (c *closing) Close() error {
 // decidesRights reports whether the objects decide what readers see.
 func (s source) decidesRights() bool { return streams.DecidesRights(s.resource) }
 
-// takeList waits until the member may send one more list. Those of objects that decide what readers see wait for no others.
+// takeList waits until the member may send one more list.
 func (s source) takeList(ctx context.Context) (leave func(), err error) {
-	if s.decidesRights() {
-		return func() {}, nil
-	}
 	list, err := s.door.lists.take(ctx, s.resource.Group, nil)
 	if err != nil {
 		return nil, err
@@ -144,8 +141,8 @@ func (s source) takeList(ctx context.Context) (leave func(), err error) {
 // beginList waits until the member may send one more streaming list. The list has to end in time.
 func (s source) beginList(ctx context.Context) (within context.Context, listed func(), err error) {
 	if s.follows != nil { // the list does not stand still while it waits for others
-		s.follows.unwritten.Add(1)
-		defer s.follows.unwritten.Add(-1)
+		s.follows.count(1)
+		defer s.follows.count(-1)
 	}
 	leave, err := s.takeList(ctx)
 	if err != nil {
@@ -179,7 +176,7 @@ func (s source) page(ctx context.Context, token string, each func(item) error) (
 	}
 	defer body.Close() //nolint:errcheck // it was read
 	items := newItems(ctx, s.door, body, end)
-	items.decides, items.group = s.decidesRights(), s.resource.Group
+	items.decides, items.group, items.rate = s.decidesRights(), s.resource.Group, s.door.listRate
 	defer items.over()
 	items.begin(0)
 	var metadata metav1.ListMeta
@@ -240,6 +237,9 @@ func (s source) watch(ctx context.Context, resourceVersion string, initial bool,
 	defer body.Close() //nolint:errcheck // it ends here
 	items := newItems(ctx, s.door, body, end)
 	items.quiet, items.follows, items.decides, items.group = !initial, s.follows, s.decidesRights(), s.resource.Group
+	if initial {
+		items.rate = s.door.listRate
+	}
 	defer items.over()
 	items.begin(0)
 	items.setBusy(true)
@@ -248,7 +248,7 @@ func (s source) watch(ctx context.Context, resourceVersion string, initial bool,
 		var failed error
 		err := items.next(func(i item) error {
 			e := event{item: i, heard: items.heard, quiet: func() {
-				items.quiet = true
+				items.quiet, items.rate = true, s.door.rate
 				listed()
 			}}
 			if failed = e.decode(); failed == nil {

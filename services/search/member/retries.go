@@ -111,6 +111,7 @@ func (s *stream) keepTrying(ctx context.Context, do func() error) error {
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
+		s.storeFailures.Add(1)
 		before := s.Status()
 		s.fail(storeError{err})
 		sleep(ctx, pauses.Step())

@@ -75,8 +75,10 @@ type stream struct {
 	narrowed bool
 	// following is nil unless a watch is open and its initial list is written.
 	following atomic.Pointer[following]
-	// silence is the constant, except in tests.
-	silence time.Duration
+	// silence and lateAfter are the constants, except in tests.
+	silence, lateAfter time.Duration
+	// storeFailures counts those of the store.
+	storeFailures atomic.Int64
 	// listInterval is the constant, except in tests.
 	listInterval time.Duration
 	// complete is the last list that was complete.
@@ -103,9 +105,14 @@ type stream struct {
 }
 
 func newStream(cluster string, kind streams.Kind, from source, to *store.Store) *stream {
+	if from.decidesRights() {
+		from.door = from.door.rights
+		to = to.InTurns(from.door.turn)
+	}
 	s := &stream{
-		source: from, cluster: cluster, kind: kind, store: to, abandonedAfter: abandonedAfter, silence: silence, listInterval: listInterval,
-		answers: &answers{}, endList: func() {},
+		source: from, cluster: cluster, kind: kind, store: to, abandonedAfter: abandonedAfter, silence: silence, lateAfter: lateAfter,
+		listInterval: listInterval,
+		answers:      &answers{}, endList: func() {},
 		usage:  &usage{cluster: cluster, store: to, limits: &from.door.Limits},
 		status: Status{Kind: kind, Phase: Pending, Since: time.Now()}, untrimmed: trimEvents,
 	}

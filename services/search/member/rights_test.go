@@ -1,0 +1,76 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package member
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"golang.org/x/time/rate"
+
+	"k8s.io/client-go/rest"
+)
+
+// use has a rate be used up.
+func use(r *rate.Limiter) {
+	for range 1000 {
+		charge(r, r.Burst())
+	}
+}
+
+// TestWhoFloodsAMemberKeepsNoRevocationFromSearch has others of a member take all that it may send, write and keep.
+func TestWhoFloodsAMemberKeepsNoRevocationFromSearch(t *testing.T) {
+	f := newFakeMember(t)
+	f.put("a", "b")
+	s := newStore(t)
+	m, err := New("east", &rest.Config{Host: f.URL}, Everything, Shared{Store: s, Door: newDoor(t, nil)})
+	require.NoError(t, err)
+	use(m.door.rate)
+	for range writesAtOnce {
+		m.door.writes <- struct{}{}
+	}
+	require.True(t, m.door.own.TryAcquire(m.door.share))
+	defer takeAll(t, m.door.lists)()
+	defer takeAll(t, m.door.ownLong)()
+	defer takeAll(t, m.door.large)()
+	text := fmt.Sprintf(`{"metadata":{"name":"large","namespace":"default"},"x":%q}`, strings.Repeat("x", 2*smallObject))
+	f.wrong = map[string]string{"large": text}
+	from := newStream("east", kindOfRoleBindings, source{client: m.client, door: m.door, resource: kindOfRoleBindings.GroupVersionResource}, m.store)
+	ctx, cancel := contextFor(t)
+	ended := make(chan error, 1)
+	go func() { ended <- from.copy(ctx) }()
+	hasEventually(t, s, "a", "b")
+	f.put("large")
+	f.remove("a")
+	hasEventually(t, s, "b", "large")
+	cancel()
+	require.Error(t, <-ended)
+}
+
+// TestRightsAreClosedWhileSearchIsLate has search not read what a member has sent of its RBAC.
+func TestRightsAreClosedWhileSearchIsLate(t *testing.T) {
+	f := newFakeMember(t)
+	f.put("a", "b")
+	s := roleBindings(t, f, nil)
+	s.lateAfter = 200 * time.Millisecond
+	copyUntil(t, s, f, func() { hasEventually(t, s.store, "a", "b") }) //nolint:errcheck // its end is no error or one, by its moment
+	ended := make(chan error, 1)
+	go func() { ended <- s.copy(t.Context()) }()
+	require.Eventually(t, func() bool { return f.count("watch") > 0 }, time.Minute, time.Millisecond)
+	use(s.door.rate)
+	f.remove("a")
+	f.put("c")
+	err := <-ended
+	require.True(t, isTooMuch(err), err)
+	assert.Contains(t, s.closed(t), "search has not read for more than 200ms what the cluster has sent")
+
+	s.door.rate = rate.NewLimiter(s.door.rate.Limit(), s.door.rate.Burst())
+	s.lateAfter = lateAfter
+	copyUntil(t, s, f, func() { hasEventually(t, s.store, "b", "c") }) //nolint:errcheck // as above
+	assert.Empty(t, s.closed(t))
+}
