@@ -29,7 +29,7 @@ type Plugin struct {
 	New func(*Environment) (admission.Interface, error)
 }
 
-// ReadyCheck is a condition without which a replica cannot serve, such as that its database answers. While somebody asks, as the
+// ReadyCheck is a condition without which a replica cannot serve, such as that its database answers. While a client asks, as the
 // aggregators do, it runs once in half a second at most.
 type ReadyCheck struct {
 	// Name is the name of the check in /readyz: lower case, with "-".
@@ -60,7 +60,7 @@ type Environment struct {
 // Followed are the objects of one resource of the service, as they are now.
 type Followed[T runtime.Object] struct{ informer cache.SharedIndexInformer }
 
-// List returns the objects in the order of their keys. Nobody may change them.
+// List returns the objects in the order of their keys. Callers must not change them.
 func (f *Followed[T]) List() []T {
 	keys := f.informer.GetStore().ListKeys()
 	slices.Sort(keys)

@@ -23,7 +23,7 @@ var policies = map[string]string{
 }
 
 // disableUnserved disables the plugins whose policies the cluster does not serve, because it is older than this program. A plugin would
-// wait for them without end, and nobody could write anything.
+// wait for them without end, and no client could write anything.
 func disableUnserved(cluster discovery.DiscoveryInterface, o *genericoptions.AdmissionOptions) error {
 	gv := admissionregistrationv1.SchemeGroupVersion.String()
 	served, err := cluster.ServerResourcesForGroupVersion(gv)
@@ -32,7 +32,7 @@ func disableUnserved(cluster discovery.DiscoveryInterface, o *genericoptions.Adm
 	}
 	for plugin, name := range policies {
 		if !slices.ContainsFunc(served.APIResources, func(r metav1.APIResource) bool { return r.Name == name }) {
-			klog.InfoS("The cluster does not serve these policies, so nobody applies them", "plugin", plugin, "resource", name, "groupVersion", gv)
+			klog.InfoS("The cluster does not serve these policies, so they do not apply", "plugin", plugin, "resource", name, "groupVersion", gv)
 			o.DisablePlugins = append(o.DisablePlugins, plugin)
 		}
 	}

@@ -139,7 +139,7 @@ snapshot plus --bump-revision. Clients see the revision as resourceVersion. Thos
 	fs.StringVar(&o.InitialCluster, "initial-cluster", "", "NAME=URL of all members; by default this member alone")
 	fs.StringVar(&o.InitialClusterToken, "initial-cluster-token", "etcd-cluster", "name of the new etcd")
 	fs.Uint64Var(&o.BumpRevision, "bump-revision", revisionsBetween,
-		"number to add to the revision: more than etcd has written since the snapshot, or 0 for an etcd that nobody has used")
+		"number to add to the revision: more than etcd has written since the snapshot, or 0 for an etcd that is new")
 	fs.BoolVar(&replace, "replace", false,
 		"rename a data directory that exists; do nothing if a run with --replace made it from a snapshot of this name")
 	fs.BoolVar(&o.SkipHashCheck, "skip-hash-check", false, "accept a file without a hash: the database of a member (member/snap/db)")

@@ -25,7 +25,7 @@ func newSearchDiffCommand() *cobra.Command {
   tripod search diff pods --cluster east --from 2026-11-25T04:00:00Z --to 2026-11-25T04:05:00Z
 
 --owner also shows the changes of what the object owns, such as replica sets and pods. Changes of resourceVersion, generation and managedFields alone
-are not shown. A reader sees the changes of objects that he may see now.`,
+are not shown. A reader sees the changes of objects that are visible to this reader now.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			write, err := d.Writer()
 			if err != nil {

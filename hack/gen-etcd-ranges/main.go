@@ -40,7 +40,7 @@ func main() {
 	}
 }
 
-// builtIn returns the first parts of the keys. Some are of kinds that nobody stores, such as TokenReview.
+// builtIn returns the first parts of the keys. Some are of kinds that are not stored, such as TokenReview.
 func builtIn() []string {
 	found := map[string]bool{}
 	for _, other := range others {

@@ -4,7 +4,7 @@
 // Command kubernetes-insides guards what Tripod relies on although Kubernetes does not promise it: unexported shapes, the order of things,
 // and rules that exist both upstream and here. A list names each of them, with a digest of the upstream declarations.
 //
-//	go run ./hack/kubernetes-insides         fails if a declaration changed since somebody last compared it
+//	go run ./hack/kubernetes-insides         fails if a declaration changed since it was last compared
 //	go run ./hack/kubernetes-insides -diff   shows what changed in these declarations
 //	go run ./hack/kubernetes-insides -fix    records them as compared
 package main
@@ -24,7 +24,7 @@ import (
 
 func main() {
 	file := flag.String("list", "hack/kubernetes-insides.yaml", "list of what Tripod relies on")
-	fix := flag.Bool("fix", false, "record the declarations as they are now: somebody has compared them")
+	fix := flag.Bool("fix", false, "record the declarations as they are now, once they were compared")
 	diff := flag.Bool("diff", false, "show what changed in declarations")
 	flag.Parse()
 	if err := do(*file, *fix, *diff, os.Stdout); err != nil {

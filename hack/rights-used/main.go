@@ -86,7 +86,7 @@ func check(directory string) error {
 		}
 	}
 	if len(reasons) > 0 {
-		return fmt.Errorf("these rights are listed here and nobody has them:\n%s", strings.Join(slices.Sorted(maps.Keys(reasons)), "\n"))
+		return fmt.Errorf("these rights are listed here, and no service has them:\n%s", strings.Join(slices.Sorted(maps.Keys(reasons)), "\n"))
 	}
 	if len(idle) > 0 {
 		return fmt.Errorf("no test uses these rights, which services/list gives; remove them, or list them here with a reason:\n%s",

@@ -66,7 +66,7 @@ func (i *Issuer) Authority(name, commonName string) (*Authority, error) {
 	}
 	a := &Authority{issuer: i, name: name, pair: pair, cert: cert, key: key}
 	if !contains(pair.Trusted, cert) {
-		// Somebody brought an authority without the certificates to trust.
+		// The user brought an authority without the certificates to trust.
 		a.pair.Trusted = slices.Concat(encodeCertificate(cert), pair.Trusted)
 		return a, i.storage.Write(name, a.pair)
 	}

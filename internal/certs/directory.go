@@ -71,7 +71,7 @@ func (d directory) Read(name string) (Pair, error) {
 		}
 		*part = data
 	}
-	// The first certificate belongs to the key. Whoever decodes the content reports what is no certificate.
+	// The first certificate belongs to the key. The decoder of the content reports what is no certificate.
 	pair.Certificate = pair.Trusted
 	if first, _ := pem.Decode(pair.Trusted); first != nil {
 		pair.Certificate = pem.EncodeToMemory(first)

@@ -11,5 +11,5 @@
 //
 // Each call makes what is missing, renews what expires soon or no longer matches the request, and leaves everything else
 // alone. So the same calls serve the first start and every later one. Rotate replaces an authority in steps, so that
-// whoever is one step behind is not refused.
+// a service that is one step behind is not refused.
 package certs

@@ -79,7 +79,7 @@ func (a *Authority) issueByNew() (Rotation, error) {
 		return "", err
 	}
 	if !contains(a.pair.Trusted, cert) {
-		// It waits, and nobody was told: the step before was interrupted.
+		// It waits, and no client knows: the step before was interrupted.
 		return NewTrusted, a.trust(a.cert, cert)
 	}
 	if old := a.cert; !old.Equal(cert) {

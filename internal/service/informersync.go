@@ -10,7 +10,7 @@ import (
 	"k8s.io/client-go/informers"
 )
 
-// Informers are the informers of a factory. Once settled, nobody asks them again whether they are in sync: they stay in sync for ever.
+// Informers are the informers of a factory. Once settled, they are not asked again whether they are in sync: they stay in sync for ever.
 type Informers struct {
 	informers.SharedInformerFactory
 

@@ -127,7 +127,7 @@ func rotate(list []string, by int) []string {
 }
 
 // forward copies until from ends, and then closes to for writing only. If either connection breaks, forward resets both, so
-// that nobody takes the break for a regular end.
+// that no client takes the break for a regular end.
 func forward(to, from *net.TCPConn) {
 	_, err := io.Copy(to, from)
 	if err == nil {

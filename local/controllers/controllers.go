@@ -216,7 +216,7 @@ func (c Config) KwokProcess() (process.Process, error) {
 // each renews its Lease.
 const takeOver = 10 * time.Second
 
-// KwokArgs are the flags by which kwok manages the nodes of [CreateNode] only. A Lease says for how long nobody else manages a node.
+// KwokArgs are the flags by which kwok manages the nodes of [CreateNode] only. A Lease says for how long no other process manages a node.
 func KwokArgs(kubeconfig string, lease time.Duration, stages ...string) []string {
 	args := []string{
 		"--kubeconfig=" + kubeconfig,

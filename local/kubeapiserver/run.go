@@ -77,7 +77,7 @@ func run(ctx context.Context, known *catalog, s *plan) error {
 	for _, process := range processes {
 		process.Output = output.Output()
 		process.StopTimeout += s.drain + stopMargin
-		// kube-apiserver exits if it cannot start. Whoever runs it decides what to do then.
+		// kube-apiserver exits if it cannot start. Its supervisor decides what to do then.
 		process.FailedStarts = 1
 		process.Version = func(context.Context) string { return "" } // nobody asks for it
 		group.Start(process)

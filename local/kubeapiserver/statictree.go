@@ -27,7 +27,7 @@ const (
 )
 
 // tree has copies of the files that a service reads, below the paths that they have on the host. A mount of a single file would show the
-// old file after somebody replaces it, and a mount of the directory would show the files of others.
+// old file after the file is replaced, and a mount of the directory would show the files of others.
 type tree struct {
 	root  string
 	group int

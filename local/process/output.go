@@ -49,7 +49,7 @@ func (l *LogFile) Open() (stdout, stderr io.Writer, err error) {
 			return nil, nil, fmt.Errorf("cannot put the old log aside: %w", err)
 		}
 	}
-	// Whoever could put a link here must not have the log written to a file of the user.
+	// A user who could put a link here must not have the log written to a file of another one.
 	l.file, err = os.OpenFile(l.path, os.O_CREATE|os.O_RDWR|os.O_APPEND|syscall.O_NOFOLLOW, 0o600)
 	if err != nil {
 		return nil, nil, fmt.Errorf("cannot write a log: %w", err)

@@ -82,7 +82,7 @@ func (i *instance) ensureNodes(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("cannot read the kubeconfig: %w", err)
 	}
-	config.QPS = -1 // there is nobody else to wait for
+	config.QPS = -1 // there is no other client to wait for
 	client, err := kubernetes.NewForConfig(config)
 	if err != nil {
 		return err

@@ -27,7 +27,7 @@ const (
 	pkiName = "pki"
 )
 
-// DefaultDataDir returns the data directory to use without a flag. It is a directory of the user: whoever writes the working
+// DefaultDataDir returns the data directory to use without a flag. It is a directory of the user: a writer of the working
 // directory, as the author of a repository does, must not choose certificates and kubeconfigs.
 func DefaultDataDir() string {
 	if dir := os.Getenv(DataDirVariable); dir != "" {
@@ -56,7 +56,7 @@ func EarlierInstance() string {
 // DataDir is the directory where an instance keeps everything.
 type DataDir string
 
-// TrustedKubeconfig returns the path of the kubeconfig, or an error if somebody else could have written it. A kubeconfig can run programs.
+// TrustedKubeconfig returns the path of the kubeconfig, or an error if another user could have written it. A kubeconfig can run programs.
 func (d DataDir) TrustedKubeconfig() (string, error) {
 	return d.Kubeconfig(), privatedir.Check(string(d))
 }
@@ -73,7 +73,7 @@ func (d DataDir) lockFile() string          { return filepath.Join(string(d), "l
 func (d DataDir) controllers() string       { return filepath.Join(string(d), "controllers") }
 func (d DataDir) socket() string            { return filepath.Join(string(d), "tripod.sock") }
 
-// open makes the directory and locks it for this process. The lock ends with the process at the latest. From then on, nobody else can
+// open makes the directory and locks it for this process. The lock ends with the process at the latest. From then on, no other process can
 // read or change anything in the directory.
 func (d DataDir) open() (lock *os.File, err error) {
 	if err := privatedir.Make(string(d)); err != nil {

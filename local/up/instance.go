@@ -275,7 +275,7 @@ func (i *instance) listenNoMore() {
 	i.listener = nil
 }
 
-// scaling reports whether the instance is being scaled, which is while somebody listens.
+// scaling reports whether the instance is being scaled, which is while a client listens.
 func (i *instance) scaling() bool {
 	i.saying.Lock()
 	defer i.saying.Unlock()

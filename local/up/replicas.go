@@ -45,7 +45,7 @@ func (i *instance) process(r *replicas.Replica, number int) (process.Process, er
 	default:
 		p = i.services.Backend(r, i.dataDir.backends(), i.args.furtherService(r.Service, r.Name))
 		p.Ready = explain(p.Ready)
-		p.FailedStarts = math.MaxInt // whoever writes it may be about to repair it
+		p.FailedStarts = math.MaxInt // its author may be about to repair it
 	}
 	p.Output = process.NewLogFile(i.dataDir.log(r.Name))
 	p.StopTimeout = stopTimeout

@@ -272,7 +272,7 @@ func (a *apply) waitForOthers(ctx context.Context) error {
 	}
 	err := wait.PollUntilContextTimeout(ctx, time.Second, a.options.Wait, false, there)
 	if wait.Interrupted(err) && ctx.Err() == nil {
-		return fmt.Errorf("%w after %s: does whoever makes it (cert-manager) run?", missing, a.options.Wait)
+		return fmt.Errorf("%w after %s: does its maker (cert-manager) run?", missing, a.options.Wait)
 	}
 	return err
 }

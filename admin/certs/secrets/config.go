@@ -43,7 +43,7 @@ type Config struct {
 type AuthorityConfig struct {
 	Secret     string `json:"secret"`
 	CommonName string `json:"commonName"`
-	// ManualRotation means that only --renew-ca takes steps of a rotation, because somebody who trusts the authority has to be restarted
+	// ManualRotation means that only --renew-ca takes steps of a rotation, because a client that trusts the authority has to be restarted
 	// or told between them.
 	ManualRotation bool `json:"manualRotation,omitempty"`
 }
@@ -67,7 +67,7 @@ type KeyConfig struct {
 }
 
 // KubeconfigConfig is a kubeconfig made from a client certificate, whose Secret others may make. It trusts the authorities in ca.crt of
-// that Secret, so whoever makes it needs no Secret with the key of an authority.
+// that Secret, so its maker needs no Secret with the key of an authority.
 type KubeconfigConfig struct {
 	Secret string `json:"secret"`
 	// Key is the key in the Secret. Empty means kubeconfig.

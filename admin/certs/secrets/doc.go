@@ -13,5 +13,5 @@
 //
 // Secrets have the form of cert-manager's: type kubernetes.io/tls, with tls.crt, tls.key and, for the CA to trust, ca.crt. Package
 // certs makes the certificates. This package reads all Secrets, lets certs change them in memory, and writes those that changed,
-// each only if nobody else has written it meanwhile. So it may run twice at once, and be killed at any time.
+// each only if no other client has written it meanwhile. So it may run twice at once, and be killed at any time.
 package secrets

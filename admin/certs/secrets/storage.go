@@ -137,7 +137,7 @@ func (s *secrets) label(name string) {
 	maps.Copy(secret.Labels, s.labels)
 }
 
-// write writes the Secret if nobody else has changed it since it was read.
+// write writes the Secret if no other client has changed it since it was read.
 func (s *secrets) write(ctx context.Context, name string) error {
 	secret := s.byName[name]
 	var err error

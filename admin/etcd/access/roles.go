@@ -6,7 +6,7 @@
 // With --client-cert-auth, etcd takes the common name of a client certificate as the user. So users need no passwords:
 //
 //	tripod-core        built-in resources, and the other keys that kube-apiserver writes
-//	tripod-extensions  all other keys except those of the aggregator, because nobody knows the groups of custom resources beforehand
+//	tripod-extensions  all other keys except those of the aggregator, because the groups of custom resources are not known beforehand
 //	tripod-aggregator  APIServices
 //	tripod-NAME        the directories that a further API service is given
 //	root               all keys: for snapshots, tripod migrate split-etcd, and this package

@@ -67,7 +67,7 @@ func (s *split) begin(ctx context.Context) (*record, error) {
 	return nil, s.write(ctx, &record{Source: s.Source.id})
 }
 
-// parseRecord reads a record. Whoever wrote it may write to the target, and must not decide what is deleted from the source besides custom
+// parseRecord reads a record. Its writer may write to the target, and must not decide what is deleted from the source besides custom
 // resources.
 func parseRecord(data []byte) (*record, error) {
 	r := &record{}

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package split gives CustomResourceDefinitions and custom resources an etcd of their own. It copies them, as they are stored, from
-// the etcd of all services. Nobody may write them meanwhile.
+// the etcd of all services. No client may write them meanwhile.
 //
 // All that clients notice of the new etcd is that they list again. Before it copies anything, split raises the revision of the target
 // above that of the source, so that no resourceVersion decreases. After the copy it compacts the target. So watches from before have

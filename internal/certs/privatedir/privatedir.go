@@ -55,7 +55,7 @@ func Make(path string) error {
 	return errors.Join(writableByOthers(path, mode), dir.Chmod(mode))
 }
 
-// Check returns an error if files in the directory may be those of somebody else. A missing directory has no files.
+// Check returns an error if files in the directory may be those of another user. A missing directory has no files.
 func Check(path string) error {
 	info, err := os.Stat(path)
 	if errors.Is(err, fs.ErrNotExist) {

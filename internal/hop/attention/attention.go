@@ -101,7 +101,7 @@ func (t *Timer) end(run int) {
 	again := t.call()
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if again > 0 && t.run == run { // nobody has reset or stopped it meanwhile
+	if again > 0 && t.run == run { // it was neither reset nor stopped meanwhile
 		t.set(again)
 	}
 }

@@ -28,7 +28,7 @@ type Authenticator struct {
 }
 
 // NewAuthenticator returns an authenticator that asks for the options at each request. All requests of a connection share the user that the
-// conversion returns, so nobody may change it.
+// conversion returns, so it must not change.
 func NewAuthenticator(options requestx509.VerifyOptionFunc, user requestx509.UserConversion) *Authenticator {
 	return &Authenticator{options: options, user: user}
 }

@@ -37,7 +37,7 @@ const (
 )
 
 // newBackoff returns the pauses between rounds over all replicas. All aggregators together must not overload a replica that starts, or the
-// next one when the replica that they all followed stops. The pauses are short, because during them nobody learns of revoked tokens: less
+// next one when the replica that they all followed stops. The pauses are short, because during them revoked tokens stay unknown: less
 // than 100 ms at first, and less than 800 ms later.
 func newBackoff() wait.Backoff {
 	return wait.Backoff{Duration: 50 * time.Millisecond, Factor: 2, Jitter: 1, Steps: 4, Cap: 400 * time.Millisecond}

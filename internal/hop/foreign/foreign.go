@@ -3,7 +3,7 @@
 
 // Package foreign makes errors of panics where a service handles what another one says.
 //
-// A panic in a goroutine ends the process, and elsewhere in Tripod that is right, as in Kubernetes: nobody knows what the panic has left
+// A panic in a goroutine ends the process, and elsewhere in Tripod that is right, as in Kubernetes: it is unknown what the panic has left
 // behind. But what one replica says reaches all aggregators, again after they are restarted. So a lie that finds a mistake in our code must
 // cost no more than that stream or document. Code that runs here leaves nothing behind: it unlocks with defer.
 package foreign

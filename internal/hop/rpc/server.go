@@ -31,7 +31,7 @@ const (
 	maxMessage = 2 << 20
 	// maxStreams bounds the calls of one connection that are worked on at the same time.
 	maxStreams = 1000
-	// handshakeTimeout bounds how long somebody may stay connected who has not shown a certificate.
+	// handshakeTimeout bounds how long a client without a certificate may stay connected.
 	handshakeTimeout = 10 * time.Second
 	// stopTimeout bounds how long calls may go on when the server stops.
 	stopTimeout = 2 * time.Second
@@ -45,7 +45,7 @@ type Server struct {
 	clients *trust.Peers
 }
 
-// NewServer returns a server that lets in whoever has a certificate of the service CA with one of the names.
+// NewServer returns a server that lets in clients with a certificate of the service CA with one of the names.
 func NewServer(trust *trust.Options, names []string, tracer trace.TracerProvider) *Server {
 	config := &tls.Config{
 		MinVersion: tls.VersionTLS13,

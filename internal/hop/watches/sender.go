@@ -51,7 +51,7 @@ type sender struct {
 	pending []group
 	size    int
 	sent    uint64
-	// taken is closed when the pending groups are sent. It is nil while nobody waits for that.
+	// taken is closed when the pending groups are sent. It is nil while no goroutine waits for that.
 	taken chan struct{}
 	// spare are slices for the watches of groups.
 	spare [][]uint64

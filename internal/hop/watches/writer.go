@@ -130,6 +130,6 @@ func (w *writer) finish() {
 	if w.lane == nil {
 		return
 	}
-	_ = w.send() // it fails only if nobody receives the watch any more
+	_ = w.send() // it fails only if the watch has no receiver any more
 	w.lane.end()
 }

@@ -45,7 +45,7 @@ func (w *Watch) look() (changed bool) {
 }
 
 const (
-	// settle is how long a writer has for the rest of a change. Whoever writes a file in place first makes it empty.
+	// settle is how long a writer has for the rest of a change. A writer in place first makes the file empty.
 	settle = 50 * time.Millisecond
 	// pause is the shortest time between two looks. Something may happen in a directory all the time.
 	pause = 500 * time.Millisecond

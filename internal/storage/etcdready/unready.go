@@ -76,7 +76,7 @@ func answerUnready(w http.ResponseWriter, req *http.Request) {
 	case "/livez":
 		_, _ = io.WriteString(w, "ok")
 	case "/readyz", "/healthz":
-		// As in generic API servers, the reason is only in the log: nobody is authenticated here.
+		// As in generic API servers, the reason is only in the log: clients are not authenticated here.
 		http.Error(w, "[-]etcd failed: reason withheld\n"+req.URL.Path[1:]+" check failed", http.StatusInternalServerError)
 	default:
 		status := metav1.Status{

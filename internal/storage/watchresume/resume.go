@@ -113,7 +113,7 @@ func (w *resumed) handOver(ctx context.Context) watch.Interface {
 			klog.V(2).InfoS("A watch was not continued from etcd", "key", w.key, "resourceVersion", w.opts.ResourceVersion, "reason", err.Error())
 			return nil
 		}
-		// The client may take its time here, where it keeps nobody from having a turn.
+		// The client may take its time here, where it keeps no other from having a turn.
 		for _, event := range next.unsent {
 			if !w.send(ctx, event) {
 				return nil

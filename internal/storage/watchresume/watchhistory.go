@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package watchresume lets watches go on at a replica whose watch cache is younger than they are. The cache knows what happened
-// since it was made; whoever asks for an earlier resourceVersion is told 410 Gone by kube-apiserver, and lists everything
+// since it was made; kube-apiserver answers 410 Gone to a client that asks for an earlier resourceVersion, and lists everything
 // again. Here it is served from etcd, which keeps the last minutes, until it has come to what the cache knows.
 //
 // With one kube-apiserver, a cache is younger than a watch only after a restart. With replicas, watches move to other

@@ -26,7 +26,7 @@ func Answers(handler http.Handler) http.Handler {
 			return
 		}
 		a := &answer{connection: own}
-		// Not deferred: nobody needs what a handler wrote before it panicked.
+		// Not deferred: what a handler wrote is of no use before it panicked.
 		handler.ServeHTTP(a, req)
 		_ = a.send() // where the connection is broken net/http has seen it
 	})

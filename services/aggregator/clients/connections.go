@@ -39,7 +39,7 @@ type Connections struct {
 	closed sync.Cond
 }
 
-// owner is whose a connection is: a user's, or nobody's yet.
+// owner is whose a connection is: a user's, or not known yet.
 type owner struct{ user, address string }
 
 func (o owner) String() string { return o.user + o.address }

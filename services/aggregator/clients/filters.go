@@ -13,8 +13,8 @@ import (
 	"github.com/tripod-k8s/tripod/services/aggregator/upstream"
 )
 
-// Arrive is in front of all other handlers. It takes memory for each request, in the name of whoever has the connection, and answers 429 if
-// that one has too much.
+// Arrive is in front of all other handlers. It takes memory for each request, in the name of the owner of the connection, and answers 429
+// if that one has too much.
 func (c *Connections) Arrive(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		conn, owner, counts := from(req.Context()), "", false
@@ -38,7 +38,7 @@ func (c *Connections) Arrive(next http.Handler) http.Handler {
 	})
 }
 
-// Use is behind authentication. While a request of somebody who is known is in flight, its connection is in use. If its user has too many
+// Use is behind authentication. While a request of a known user is in flight, its connection is in use. If its user has too many
 // connections in use, tooMany answers, and the connection closes.
 func (c *Connections) Use(next, tooMany http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
@@ -55,7 +55,7 @@ func (c *Connections) Use(next, tooMany http.Handler) http.Handler {
 		}
 		defer c.end(conn)
 		if routing.Of(req).Tunnel {
-			// A terminal may stand still. Nobody else uses the connection.
+			// A terminal may stand still. No other request uses the connection.
 			keepalive.AllowPauses(conn.Conn)
 		}
 		next.ServeHTTP(w, req)

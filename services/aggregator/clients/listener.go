@@ -124,7 +124,7 @@ func (c *Connections) grow(conn *connection) {
 }
 
 // answered is called when a request has been answered that may not have used its connection. With HTTP/1.1, what the connection has sent
-// was this request. With HTTP/2, it may be a part of another one, and the server closes the connection if nobody is known to use it.
+// was this request. With HTTP/2, it may be a part of another one, and the server closes the connection if no user is known to use it.
 func (c *Connections) answered(conn *connection, req *http.Request) {
 	if req.ProtoMajor != 1 || conn.received.Load() == 0 {
 		return

@@ -31,7 +31,7 @@ func roundTripCompressed(next http.RoundTripper, req *http.Request) (*http.Respo
 	return resp, nil
 }
 
-// gunzipped decompresses a body. It reads nothing before somebody reads it, because the first event of a watch may be late.
+// gunzipped decompresses a body. It reads nothing before its reader does, because the first event of a watch may be late.
 type gunzipped struct {
 	compressed io.ReadCloser
 	plain      *gzip.Reader

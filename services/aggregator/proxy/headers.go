@@ -64,7 +64,7 @@ var hopByHop = []string{
 
 // keepHeaders restores what httputil.ReverseProxy takes away but the backend would see if the client had come to it: where
 // the request was before (k8s.io/apimachinery/pkg/util/net.SourceIPs), and what the client lists in its Connection header.
-// API servers ignore that list. Who obeys it lets somebody behind an impersonating proxy drop Impersonate-User.
+// API servers ignore that list. A server that obeys it lets a client behind an impersonating proxy drop Impersonate-User.
 func keepHeaders(out, in http.Header) {
 	for name, values := range in {
 		if _, kept := out[name]; !kept && !slices.Contains(hopByHop, name) {

@@ -115,7 +115,8 @@ func (b *requestBody) Close() error {
 	return nil
 }
 
-// copyAll passes on an answer that ends by itself, and returns its size. Nobody waits for its parts, so none is pushed to the client early.
+// copyAll passes on an answer that ends by itself, and returns its size. No client waits for its parts, so none is pushed to the client
+// early.
 func copyAll(w http.ResponseWriter, body io.Reader) (size int64, err error) {
 	buffer := copyBuffers.Get()
 	defer copyBuffers.Put(buffer)

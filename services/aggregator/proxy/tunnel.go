@@ -90,7 +90,7 @@ func (t *tunnel) linger() {
 	})
 }
 
-// stop is called when the tunnel ends, or does not come about: a backend may switch to a protocol that nobody asked for.
+// stop is called when the tunnel ends, or does not come about: a backend may switch to a protocol that the client has not asked for.
 func (t *tunnel) stop() {
 	if t.backend != nil {
 		_ = t.backend.Close() // it may be closed already
@@ -103,7 +103,7 @@ func (t *tunnel) stop() {
 	}
 }
 
-// backendEnd is the connection with the backend. It ends without an error, and then takes what nobody reads.
+// backendEnd is the connection with the backend. It ends without an error, and then takes what stays unread.
 type backendEnd struct {
 	io.ReadWriteCloser
 	tunnel *tunnel

@@ -20,7 +20,7 @@ import (
 )
 
 // Request is the class of a request: who answers it, and how it may be treated on its way. WithRequest makes it once, from the method,
-// the URL and the headers. It does not depend on the sender, and nobody changes it.
+// the URL and the headers. It does not depend on the sender, and does not change.
 type Request struct {
 	Target
 	// Info is the class that kube-apiserver's filters use.

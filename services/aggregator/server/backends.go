@@ -50,7 +50,7 @@ func (all backends) named(owner routing.Owner) *backend {
 	return nil
 }
 
-// required are those without which no aggregator is ready: core and extensions. A further backend delays nobody but its own clients.
+// required are those without which no aggregator is ready: core and extensions. A further backend delays its own clients only.
 func (all backends) required() backends {
 	return slices.DeleteFunc(slices.Clone(all), func(b *backend) bool { return b.further > 0 })
 }
@@ -191,7 +191,7 @@ func (c *Config) followBackends() error {
 			},
 		}
 		if b.further == 0 {
-			config.Comparison = c.comparison // an API service of others takes its configuration from whoever runs it
+			config.Comparison = c.comparison // an API service of others takes its configuration from its own operator
 		} else {
 			config.OnLongRunning = func(subresources map[schema.GroupVersionResource]bool) {
 				c.table.SetLongRunning(routing.Owner(b.Name()), subresources)

@@ -75,7 +75,7 @@ func (h *apiServiceHandlers) AddAPIService(service *apiregistrationv1.APIService
 	return nil
 }
 
-// RemoveAPIService routes the group-version to whoever else has it.
+// RemoveAPIService routes the group-version to another service that has it.
 func (h *apiServiceHandlers) RemoveAPIService(name string) {
 	gv := helper.APIServiceNameToGroupVersion(name)
 	h.table.RemoveAPIService(gv)

@@ -36,7 +36,7 @@ func (c *Config) newHealth() *health.Handler {
 var errNoFeed = errors.New("no replica has said yet what it serves: a service needs a feed at its gRPC address, as the module apiservice " +
 	"has it (docs/extend.md)")
 
-// available fails while no replica of a backend is ready, or nobody knows what it serves.
+// available fails while no replica of a backend is ready, or what it serves is unknown.
 func available(b *backend) healthz.HealthChecker {
 	return healthz.NamedCheck(b.Name()+"-available", func(*http.Request) error {
 		ok, why := b.Ready()

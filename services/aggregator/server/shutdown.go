@@ -58,7 +58,7 @@ func newShutdown(grace time.Duration, drained <-chan struct{}) *shutdown {
 }
 
 // begin goes through the steps up to the refusal of requests. The server refuses none before it returns, as what it does is a
-// hook of its: so nobody is refused who was not told to go elsewhere.
+// hook of its: so each refused client was told before to go elsewhere.
 func (s *shutdown) begin(delay time.Duration) {
 	time.Sleep(delay / 2)
 	s.endWatchesFrom(s.leaving)

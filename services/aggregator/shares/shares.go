@@ -33,7 +33,7 @@ const (
 	// idle watches took 63 KiB each, garbage included (test/disturb/attacks).
 	requestCost = 64 << 10
 	// cancelledCost is what a request takes in addition if its client cancels it within cancelledFor, and for how long it counts at least. The
-	// backend still works on it, for nobody. Each may keep a processor busy for 10 ms, such as with an object of 1 MiB. So a user can have
+	// backend still works on it, in vain. Each may keep a processor busy for 10 ms, such as with an object of 1 MiB. So a user can have
 	// only a few of these at a time.
 	cancelledCost = 4 << 20
 	cancelledFor  = time.Second

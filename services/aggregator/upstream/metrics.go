@@ -26,7 +26,7 @@ var (
 	}, []string{"backend", "endpoint", "code"})
 	inFlight = metrics.NewGaugeVec(&metrics.GaugeOpts{
 		Name: metricsPrefix + "in_flight",
-		Help: "Requests of which a replica has not finished the answer. Kind watch are those that go on until somebody ends them: " +
+		Help: "Requests of which a replica has not finished the answer. Kind watch are those that go on until one end ends them: " +
 			"also logs and tunnels.",
 		StabilityLevel: metrics.ALPHA,
 	}, []string{"backend", "endpoint", "kind"})

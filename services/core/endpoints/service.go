@@ -30,7 +30,7 @@ var errSilent = errors.New("nothing was heard of it")
 // Service serves tripod.endpoints.v1.
 type Service struct {
 	endpointsv1.UnimplementedEndpointsServer
-	// reconciler is nil if nobody keeps the endpoints.
+	// reconciler is nil if core does not keep the endpoints.
 	reconciler *Reconciler
 	stopped    chan struct{}
 	stop       func()

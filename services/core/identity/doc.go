@@ -10,5 +10,6 @@
 // old state carries a smaller sequence number than the invalidation of the change, and the aggregator knows that the answer is older.
 //
 // After authentication, the service looks up the token's dependencies in the same stores. If all are there, an invalidation with a greater
-// number will report the end of each. If one is missing, because the informer is behind or the object is gone, nobody may cache the answer.
+// number will report the end of each. If one is missing, because the informer is behind or the object is gone, the answer must not be
+// cached.
 package identity

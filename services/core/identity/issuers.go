@@ -24,7 +24,7 @@ const (
 	unsettledFreshness = time.Second
 )
 
-// FollowIssuers reports changes of the issuers in the file of --authentication-config, until the context ends. Nobody knows when core
+// FollowIssuers reports changes of the issuers in the file of --authentication-config, until the context ends. It is unknown when core
 // uses a change. So answers about tokens of issuers hold for only a second until core certainly does.
 func (d *Dependencies) FollowIssuers(ctx context.Context, file string) {
 	watch := filewatch.New(file)

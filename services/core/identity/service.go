@@ -300,7 +300,7 @@ func (s *Service) reportsEnd(token tokenFacts) bool {
 	case bootstrapToken:
 		return token.complete
 	case serviceAccountToken:
-		// Nobody reports that an external signer withdraws a key.
+		// There is no report that an external signer withdraws a key.
 		return token.complete && s.config.Dependencies.tokens.ExternalPublicKeysGetter == nil
 	default:
 		// A token of --token-auth-file is valid as long as the process runs.

@@ -30,7 +30,7 @@ import (
 	"k8s.io/kube-openapi/pkg/validation/spec"
 )
 
-// Document is the OpenAPI v2 document of extensions. It builds what a CustomResourceDefinition adds when somebody asks for the document,
+// Document is the OpenAPI v2 document of extensions. It builds what a CustomResourceDefinition adds when a client asks for the document,
 // and keeps it until the definition changes. It implements cached.Value.
 type Document struct {
 	// static is the part that does not come from definitions.

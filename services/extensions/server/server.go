@@ -29,7 +29,7 @@ type Server struct {
 
 // New builds the server.
 func New(c *Config) (*Server, error) {
-	// Paths that nobody serves are 404 only once all CustomResourceDefinitions are known, and 503 before.
+	// Paths without a handler are 404 only once all CustomResourceDefinitions are known, and 503 before.
 	notFound := notfoundhandler.New(c.leg.Generic.Serializer, genericapifilters.NoMuxAndDiscoveryIncompleteKey)
 	definitions, err := c.apiextensions.Complete().New(genericapiserver.NewEmptyDelegateWithCustomHandler(notFound))
 	if err != nil {

@@ -27,8 +27,8 @@ var restored = metrics.NewCounter(&metrics.CounterOpts{
 	Help: "How often search has restored a CustomResourceDefinition of its own that lacked fields.", StabilityLevel: metrics.ALPHA,
 })
 
-// Keeper keeps the fields of the definitions. Somebody else's definitions of the same kinds, such as those of Clusterpedia, lack some.
-// While they are in force, whoever writes an object removes these fields from it.
+// Keeper keeps the fields of the definitions. Other definitions of the same kinds, such as those of Clusterpedia, lack some.
+// While they are in force, each write of an object removes these fields from it.
 type Keeper struct {
 	client  dynamic.Interface
 	objects *hub.Objects
@@ -87,7 +87,7 @@ func (k *Keeper) check(ctx context.Context) {
 		return
 	}
 	restored.Inc()
-	klog.InfoS("Somebody has replaced a CustomResourceDefinition of search by one that lacks fields. Search has restored it", "name", lacking)
+	klog.InfoS("A CustomResourceDefinition of search was replaced by one that lacks fields. Search has restored it", "name", lacking)
 }
 
 // definition returns the definition of a file.

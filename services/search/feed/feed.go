@@ -72,7 +72,7 @@ type Feed struct {
 	away bool
 }
 
-// New returns a feed from a store. It reads nothing until somebody subscribes.
+// New returns a feed from a store. It reads nothing without a subscriber.
 func New(s *store.Store) *Feed {
 	return &Feed{
 		store: s, keptBytes: Memory, awayAfter: awayAfter,

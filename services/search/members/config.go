@@ -40,7 +40,7 @@ func configOf(spec *v1alpha2.ClusterSpec) (*rest.Config, error) {
 // maxKubeconfig bounds a kubeconfig.
 const maxKubeconfig = 256 << 10
 
-// fromKubeconfig reads a kubeconfig that comes from somebody else: it may name no programs and no files of this machine.
+// fromKubeconfig reads a kubeconfig that comes from outside: it may name no programs and no files of this machine.
 func fromKubeconfig(text []byte) (*rest.Config, error) {
 	if len(text) > maxKubeconfig {
 		return nil, fmt.Errorf("kubeconfig: it has more than %d KiB: use kubectl config view --flatten --minify", maxKubeconfig>>10)

@@ -43,7 +43,7 @@ func (c *credentials) resolve(cluster string, spec v1alpha2.ClusterSpec) (_ v1al
 		spec.Kubeconfig, permit, err = c.read(cluster, "kubeconfig", from.Kubeconfig)
 		return spec, permit, err
 	}
-	// Whoever may say that the certificate is not checked, or by which CA, could take the credentials on their way.
+	// A writer who may say that the certificate is not checked, or by which CA, could take the credentials on their way.
 	if from.CA == nil {
 		return spec, nil, errors.New("authenticationFrom names no ca: credentials in Secrets need the CA of the server in a Secret, too")
 	}

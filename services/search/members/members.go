@@ -129,7 +129,7 @@ func (m *Members) Run(ctx context.Context) {
 	wait.UntilWithContext(ctx, m.reconcile, interval)
 }
 
-// forgetInterval is how often search looks for clusters that nobody has removed, because the replica that should is gone.
+// forgetInterval is how often search looks for clusters that were not removed, because the replica that should have is gone.
 const forgetInterval = 20 * time.Second
 
 // forget removes clusters whose PediaCluster is gone. It looks twice, because another replica may have heard of a new one before this one.
@@ -387,7 +387,7 @@ func (m *Members) isGone(name string) bool {
 	return errors.Is(err, hub.ErrNotFound)
 }
 
-// read returns the PediaClusters and the ClusterSyncResources. It fails if there are more than search follows: then nobody knows what they
+// read returns the PediaClusters and the ClusterSyncResources. It fails if there are more than search follows: then it is unknown what they
 // have become.
 func (m *Members) read() (wanted map[string]*v1alpha2.PediaCluster, shared map[string]*unstructured.Unstructured, err error) {
 	defer func() {

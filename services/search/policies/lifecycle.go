@@ -29,7 +29,7 @@ var errWaits = errors.New("the creation condition does not hold")
 
 // believe returns what a lifecycle is made of, or why it is not believed. It is not known if its policy may be late.
 //
-// Whoever may write lifecycles may name any owner. So a lifecycle counts only if a policy makes it of one of its sources in this turn, as
+// A writer of lifecycles may name any owner. So a lifecycle counts only if a policy makes it of one of its sources in this turn, as
 // it is.
 func believe(lifecycle *v1alpha1.PediaClusterLifecycle, s *state) (made origin, known bool, err error) {
 	owner := metav1.GetControllerOf(lifecycle)
@@ -145,7 +145,7 @@ func (m *maker) data(
 	return data, read, "", nil
 }
 
-// reasonOf tells an object that does not exist from one that nobody has read yet.
+// reasonOf tells an object that does not exist from one that was not read yet.
 func reasonOf(err error, missing string) string {
 	if errors.Is(err, hub.ErrUnread) {
 		return "WaitDependentResourceSynced"

@@ -114,7 +114,7 @@ func firstOf(failures []error) error {
 	return errors.Join(failures...)
 }
 
-// makeLifecycle creates a lifecycle, or changes the one that is there, and reports whether it did. It adopts one that nobody controls.
+// makeLifecycle creates a lifecycle, or changes the one that is there, and reports whether it did. It adopts one without a controller.
 func (p *Policies) makeLifecycle(ctx context.Context, wanted, has *v1alpha1.PediaClusterLifecycle) (written bool, err error) {
 	if has != nil {
 		owner := metav1.GetControllerOf(has)

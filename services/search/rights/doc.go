@@ -4,7 +4,7 @@
 // Package rights knows what readers of search may see by the RBAC of the clusters themselves.
 //
 // The RBAC objects of a cluster are copied like all others. They count only if the cluster has a [Policy], because a user name of one
-// cluster may be somebody else in another one. Kubernetes' own resolver decides which rules apply to a user.
+// cluster may be another person in another one. Kubernetes' own resolver decides which rules apply to a user.
 //
 // [Rights] keeps the RBAC objects in memory. Each cluster has a generation, which the store changes in each transaction that changes a
 // rule, a subject or a role of a binding there. What a reader may see, [Visible], is of one generation of each cluster, and the store

@@ -94,7 +94,7 @@ func compile(text string, want *celgo.Type) (celgo.Program, error) {
 }
 
 const (
-	// maxCost bounds the evaluation of an expression. A reader for whom it is not enough is nobody in the cluster.
+	// maxCost bounds the evaluation of an expression. A reader for whom it is not enough has no identity in the cluster.
 	maxCost = celconfig.PerCallLimit
 	// interruptChecks is how many steps of loops an expression takes between two looks at its deadline.
 	interruptChecks = 100
@@ -102,8 +102,8 @@ const (
 
 const systemPrefix = "system:"
 
-// of returns who a reader is in the cluster, or nil for nobody. Names of Kubernetes itself are those of another cluster, such as service
-// accounts and nodes, so they are nobody, unless an expression makes other names of them.
+// of returns who a reader is in the cluster, or nil for no one. Names of Kubernetes itself are those of another cluster, such as service
+// accounts and nodes, so they are no one, unless an expression makes other names of them.
 func (i *identities) of(ctx context.Context, reader user.Info) (user.Info, error) {
 	if i.policy.Home {
 		return reader, nil
@@ -119,7 +119,7 @@ func (i *identities) of(ctx context.Context, reader user.Info) (user.Info, error
 		return nil, fmt.Errorf("memberRBAC.groups: %w", err)
 	}
 	if name == "" || strings.HasPrefix(name, systemPrefix) {
-		return nil, nil //nolint:nilnil // nobody
+		return nil, nil //nolint:nilnil // no one
 	}
 	groups = slices.DeleteFunc(slices.Clone(groups), func(group string) bool { return strings.HasPrefix(group, systemPrefix) })
 	if slices.Contains(reader.GetGroups(), user.AllAuthenticated) {

@@ -89,7 +89,7 @@ func New(s *store.Store) *Rights {
 	return r
 }
 
-// Run follows the store until the context ends, as long as somebody waits for Changed. While nobody does, it leaves the database alone.
+// Run follows the store until the context ends, as long as a goroutine waits for Changed. While none does, it leaves the database alone.
 func (r *Rights) Run(ctx context.Context) {
 	wait.UntilWithContext(ctx, func(ctx context.Context) {
 		if r.followers.Load() == 0 {

@@ -38,7 +38,7 @@ const smallShare = 64
 
 // budget is memory that all answers share while they are put together and written. A user may have a 64th of it if it is free. A user with
 // more counts as greedy: beside n others of these, it may have 1/(n+2) of what these leave. So one gets half of all, two leave a third to
-// others, and up to seven leave 1/(n+1). The ServiceAccounts of a namespace count as one user: somebody who may create one may create many.
+// others, and up to seven leave 1/(n+1). The ServiceAccounts of a namespace count as one user: a user who may create one may create many.
 type budget struct {
 	max, page, largest int64
 	patience           time.Duration
@@ -100,7 +100,7 @@ var errMemory = errors.New("other answers take the memory for answers")
 const mostRuns = 8
 
 // search runs a search of the store. If others have the memory that it needs, the search ends, gives its connection back, and runs again
-// once there is as much memory as it has asked for: nobody waits for memory with a connection of the database, which all others need.
+// once there is as much memory as it has asked for: no search waits for memory with a connection of the database, which all others need.
 func (h *held) search(run func() error) error {
 	before := h.charged
 	late := time.NewTimer(h.patience)

@@ -23,7 +23,7 @@ type Budget struct {
 	Bytes int64
 }
 
-// processMemory is about what a replica takes that copies nothing and answers nobody, without the pages of its binary.
+// processMemory is about what an idle replica takes, without the pages of its binary.
 const processMemory = 80 << 20
 
 // Budgets returns all of a replica. Everything that others make search keep counts for one of them.

@@ -35,7 +35,7 @@ type answer struct {
 	// collection is the name of the collection that the answer is, or empty. onlyMetadata is set if its objects have no content.
 	collection   string
 	onlyMetadata bool
-	// staleness is the value of stalenessHeader. It is empty if nobody asked.
+	// staleness is the value of stalenessHeader. It is empty if the client did not ask.
 	staleness string
 }
 

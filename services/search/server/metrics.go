@@ -28,7 +28,7 @@ var (
 		[]string{"cluster", "state"}, nil, metrics.ALPHA, "")
 )
 
-// statesCollector tells how far the copies of all clusters are, whoever makes them: the database knows it.
+// statesCollector tells how far the copies of all clusters are, of whatever replica: the database knows it.
 type statesCollector struct {
 	metrics.BaseStableCollector
 

@@ -9,7 +9,7 @@ import (
 	"github.com/tripod-k8s/tripod/services/search/store/streams"
 )
 
-// Discovery documents of all clusters have what the clusters have in which the reader may see something. So nobody learns from them of
+// Discovery documents of all clusters have what the clusters have in which the reader may see something. So no reader learns from them of
 // other clusters.
 
 // seen returns the names of the clusters in which the reader of a request may see something, and whether these are all clusters.

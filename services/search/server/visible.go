@@ -108,7 +108,7 @@ func visible(ctx context.Context) (*rights.Visible, error) {
 	noted, _ := ctx.Value(noteKey{}).(*notes)
 	reader, _ := request.UserFrom(ctx)
 	if noted == nil || reader == nil || noted.visible.Load() == nil || noted.visible.Load().Reader() != reader {
-		return nil, apierrors.NewInternalError(errors.New("nobody has decided what the reader may see"))
+		return nil, apierrors.NewInternalError(errors.New("there is no decision about what the reader may see"))
 	}
 	return noted.visible.Load(), nil
 }

@@ -354,7 +354,7 @@ func (s *watching) goOnWith(now *rights.Visible) error {
 	return nil
 }
 
-// undecided is how long a watch goes on while nobody can tell whether it is still allowed.
+// undecided is how long a watch goes on while it is unknown whether it is still allowed.
 const undecided = time.Minute
 
 // decideAgain returns errRights if the watch would not be allowed now, or if it would show something else. Grants of the hub may have gone.
@@ -366,7 +366,7 @@ func (s *watching) decideAgain(ctx context.Context) error {
 		klog.V(2).InfoS("It is not known whether a watch is still allowed", "err", err)
 		return nil
 	case err != nil:
-		return unavailable("nobody tells whether the watch is still allowed: try again later")
+		return unavailable("it is not known now whether the watch is still allowed: try again later")
 	case now == nil:
 		return errRights
 	}

@@ -81,7 +81,7 @@ func (b *search) order() (keys order) {
 	return keys
 }
 
-// isDefault reports whether nobody has asked for an order.
+// isDefault reports whether the query has no order.
 func (b *search) isDefault() bool { return len(b.q.Order) == 0 }
 
 // orderBy appends an order.

@@ -54,7 +54,7 @@ type Page struct {
 	Heard map[string]time.Time
 	// LeftOut are clusters of which the list has nothing, because the rights of the reader there name too many namespaces and objects.
 	LeftOut []string
-	// Remaining is how many objects follow those of the list. It is -1 if nobody asked.
+	// Remaining is how many objects follow those of the list. It is -1 if the query did not ask.
 	Remaining int64
 }
 

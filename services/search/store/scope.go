@@ -14,7 +14,7 @@ import (
 	"github.com/tripod-k8s/tripod/services/search/store/database"
 )
 
-// For returns the store as somebody sees it: List and Get show what is in the scope. A nil scope shows everything.
+// For returns the store as a reader sees it: List and Get show what is in the scope. A nil scope shows everything.
 func (s *Store) For(scope access.Scope) *Store {
 	limited := *s
 	limited.scope = scope

@@ -15,7 +15,7 @@ import (
 	"github.com/tripod-k8s/tripod/services/search/store/streams"
 )
 
-// What there was under a name in the past may have belonged to somebody else, see history.Incarnations. A search shows it to the readers of
+// What there was under a name in the past may have belonged to another owner, see history.Incarnations. A search shows it to the readers of
 // those who have the name now only if they had it then.
 
 // limitPast finds out what a search of the past may show: to readers, and of a cluster that the search is about, states of those who have

@@ -20,7 +20,7 @@ const (
 // errSpent is the error of a template that waits. It is executed in one of the next turns.
 var errSpent = errors.New("it waits: the templates of its policy have taken a fifth of a processor for long")
 
-// budget is processor time. It may be below zero, because nobody knows before what a template takes.
+// budget is processor time. It may be below zero, because what a template takes is unknown before.
 type budget struct {
 	left time.Duration
 	at   time.Time

@@ -46,7 +46,7 @@ const (
 // Memory is that of the results that are kept, in bytes.
 const Memory = 16 << 20
 
-// Templates executes templates. It keeps what it has made as long as somebody asks for it in each turn. Only one goroutine may use it.
+// Templates executes templates. It keeps what it has made as long as it is asked for in each turn. Only one goroutine may use it.
 type Templates struct {
 	limits  Limits
 	process *process
@@ -183,7 +183,7 @@ func (t *Templates) execute(ctx context.Context, owner Owner, asked task) (answe
 	return answer, err
 }
 
-// Sweep forgets what nobody has asked for since the last Sweep, and ends the interpreter until it is needed again.
+// Sweep forgets what was not asked for since the last Sweep, and ends the interpreter until it is needed again.
 func (t *Templates) Sweep() {
 	for hash, result := range t.made {
 		if !result.used {

@@ -7,8 +7,8 @@
 // for APIServices. The aggregator leaves out those that look only at namespaced objects. Plugins for certain built-in kinds would have
 // nothing to do outside core.
 //
-// All services take the same --admission-control-config-file. As in kube-apiserver, each plugin reads its own section, and nobody reads the
-// sections of plugins that do not run.
+// All services take the same --admission-control-config-file. As in kube-apiserver, each plugin reads its own section, and no plugin reads
+// the sections of plugins that do not run.
 package plugins
 
 import (

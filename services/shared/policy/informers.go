@@ -36,7 +36,7 @@ type factory struct {
 
 func newFactory(core *rest.Config) (*factory, error) {
 	core = rest.CopyConfig(core)
-	// Whoever follows core does so as soon as it is back. What is known of its policy stays in force until then.
+	// Followers of core go on as soon as it is back. What is known of its policy stays in force until then.
 	core.Wrap(func(next http.RoundTripper) http.RoundTripper { return link.Until(next, link.WhileReading) })
 	client, err := kubernetes.NewForConfig(core)
 	if err != nil {
@@ -100,7 +100,7 @@ func (idleInformer) AddEventHandler(cache.ResourceEventHandler) (cache.ResourceE
 	return idleHandler{}, nil
 }
 
-// idleHandler has seen all there is, so that nobody waits for it.
+// idleHandler has seen all there is, so that no goroutine waits for it.
 type idleHandler struct {
 	cache.ResourceEventHandlerRegistration
 }

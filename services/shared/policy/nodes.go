@@ -25,7 +25,7 @@ import (
 	"github.com/tripod-k8s/tripod/internal/hop/link"
 )
 
-// reviewTimeout is how long core may take to say what a node may do. Somebody's request waits for that, and CEL does not say
+// reviewTimeout is how long core may take to say what a node may do. A request waits for that, and CEL does not say
 // when it was given up.
 const reviewTimeout = 10 * time.Second
 

@@ -28,7 +28,7 @@ type Target struct {
 	Own string
 	// Foreign is a key that it may not use. Directory is the directory of that key, without a slash at the end.
 	Foreign, Directory string
-	// Lease is a lease that somebody else attached to Foreign.
+	// Lease is a lease that another user attached to Foreign.
 	Lease clientv3.LeaseID
 }
 

@@ -112,7 +112,7 @@ func (r *Registrar) ownerOf(gv schema.GroupVersion) string {
 func (r *Registrar) backendOf(service *apiregistrationv1.APIService) string {
 	name, ours := r.Backends.Of(service)
 	if ours && name == "" {
-		return upstream.Extensions // unless it is core's, which is in nobody's claims
+		return upstream.Extensions // unless it is core's, which no service claims
 	}
 	return name
 }

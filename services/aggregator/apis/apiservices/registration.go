@@ -32,7 +32,7 @@ type AutoRegistration interface {
 	AddAPIServiceToSync(in *apiregistrationv1.APIService)
 	// RemoveAPIServiceToSync removes a registered APIService.
 	RemoveAPIServiceToSync(name string)
-	// Run syncs until the channel closes. It deletes APIServices in etcd that nobody has added before. So call it when the list is complete.
+	// Run syncs until the channel closes. It deletes APIServices in etcd that were not added before. So call it when the list is complete.
 	Run(workers int, stopCh <-chan struct{})
 }
 
@@ -162,8 +162,8 @@ func (r *Registrar) Set(backend string, served []schema.GroupVersion) {
 	}
 }
 
-// registerCustom registers all group-versions that are not core's. It waits for those of core, which nobody else can take over. The caller
-// holds the mutex.
+// registerCustom registers all group-versions that are not core's. It waits for those of core, which no other service can take over. The
+// caller holds the mutex.
 func (r *Registrar) registerCustom() {
 	if r.claims[upstream.Core] == nil {
 		return

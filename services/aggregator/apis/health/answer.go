@@ -20,7 +20,7 @@ import (
 )
 
 const (
-	// backendTimeout is how long a backend may take to answer. Whoever asks for details waits longer than a probe does.
+	// backendTimeout is how long a backend may take to answer. A client that asks for details waits longer than a probe does.
 	backendTimeout = 2 * time.Second
 	// maxAnswer is much more than the checks of a server take.
 	maxAnswer = 1 << 20

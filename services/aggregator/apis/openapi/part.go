@@ -53,7 +53,7 @@ const (
 var maxNames = parts.Limits{Values: 500_000, Within: 3}
 
 // maxMerged bounds the size of a document merged from some. It leaves room for one of the largest size from every server, and for what
-// other forms need more: nobody's document takes the place of another's.
+// other forms need more: no document takes the place of another's.
 func maxMerged(documents int) int64 { return int64(documents+1) * maxDocument }
 
 // part is what one server contributes to a document. It keeps the last document that it got.

@@ -75,7 +75,7 @@ func newAnswer(message *identityv1.AuthenticateResponse, asked time.Time) *answe
 	return a
 }
 
-// good reports whether the token is somebody's.
+// good reports whether the token is that of a user.
 func (a *answer) good() bool {
 	return a.response != nil
 }

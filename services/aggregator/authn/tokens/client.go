@@ -82,7 +82,7 @@ func (c *Client) Check(*http.Request) error {
 	return errors.New("no replica of core was followed yet, so no token can be checked")
 }
 
-// UnavailableError says that nobody could be asked about a token: neither is it good, nor bad.
+// UnavailableError says that no replica could be asked about a token: neither is it good, nor bad.
 type UnavailableError struct {
 	err error
 }
@@ -127,7 +127,7 @@ func canBeGood(token string) bool {
 // When another request's question is under way already, core may have looked at the token before this request began. What
 // comes back is as old as something from the cache, and so is used only if it is to be found there: it is good, core
 // lets it be used again, and nothing that it depends on was invalidated as far as is known by then. Otherwise the
-// next question is later than this request, whoever asks it.
+// next question is later than this request, whatever request asks it.
 func (c *Client) coalesce(ctx context.Context, k key, request *identityv1.AuthenticateRequest) (*answer, error) {
 	for first := true; ; first = false {
 		own := false

@@ -13,7 +13,7 @@
 //
 // A request that asks core is given the answer, whatever has been seen in the meantime: core looked at the token while
 // the request waited, and it was good. kube-apiserver, too, lets a request pass if the token ends or is revoked right after it
-// was checked, and nobody can tell the two moments apart from outside. But no request that begins afterwards is given that
+// was checked, and the two moments look the same from outside. But no request that begins afterwards is given that
 // answer: it is not kept, and others that wait for the same question use its answer only by the rules of the cache
 // (Client.coalesce).
 package tokens

@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sync/semaphore"
 )
 
-// Bounds of what somebody can make happen who sends tokens that nobody knows. Each of them is a question to core, as long as the
+// Bounds of what a client can make happen with unknown tokens. Each of them is a question to core, as long as the
 // other questions may be about good tokens.
 const (
 	// maxQuestions is how many questions to core are under way: far more than core can work on at the same time, also where

@@ -25,7 +25,7 @@ type Server struct {
 	name    string
 	trust   *connections.Trust
 	backend *upstream.Backend
-	// forgotten is closed when nobody can reach the server any more.
+	// forgotten is closed when no request can reach the server any more.
 	forgotten chan struct{}
 
 	mu      sync.Mutex

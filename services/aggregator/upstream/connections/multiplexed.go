@@ -45,7 +45,7 @@ type multiplexed struct {
 type shared struct {
 	*http2.ClientConn
 	socket *socket
-	// silence belongs to whoever tidies the pool.
+	// silence belongs to the goroutine that tidies the pool.
 	silence silence
 }
 

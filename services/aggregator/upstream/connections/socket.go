@@ -58,7 +58,7 @@ func (s *socket) Close() error {
 // breakOff closes the connection without telling the other end. Its requests fail.
 func (s *socket) breakOff() {
 	s.broken.Store(true)
-	_ = s.Close() // nobody to tell
+	_ = s.Close() // no caller to tell
 }
 
 // gone reports whether nothing can be sent any more.

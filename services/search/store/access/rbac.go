@@ -49,7 +49,7 @@ func boundRBAC(text []byte) error {
 // readVerbs are those that rights decide about.
 var readVerbs = []string{"get", "list", "watch", rbacv1.VerbAll}
 
-// IsReadable reports whether a rule may let somebody see something.
+// IsReadable reports whether a rule may let a reader see something.
 func IsReadable(rule *rbacv1.PolicyRule) bool {
 	reads := func(verb string) bool { return slices.Contains(readVerbs, verb) }
 	return rule != nil && len(rule.Resources) > 0 && slices.ContainsFunc(rule.Verbs, reads)
@@ -60,7 +60,7 @@ func RuleText(rule *rbacv1.PolicyRule) string {
 	return fmt.Sprintf("%q%q%q%q", rule.Verbs, rule.APIGroups, rule.Resources, rule.ResourceNames)
 }
 
-// readableRules returns the rules that may let somebody see something, each of them once.
+// readableRules returns the rules that may let a reader see something, each of them once.
 func readableRules(rules []rbacv1.PolicyRule) (some []rbacv1.PolicyRule) {
 	seen := map[string]bool{}
 	for i := range rules {

@@ -4,7 +4,7 @@
 // Package history keeps each change of an object, with the state before it, for as long as the history goes back.
 //
 // A writer of objects adds changes in its own transaction ([KeepStates], [AddChanges]). Watches read them ([Log.Transitions]), as far as
-// they are of interest to somebody ([Interest]). Searches of the past find the revision of a moment ([RevisionAt]), and whether what had a
+// they are of interest to a reader ([Interest]). Searches of the past find the revision of a moment ([RevisionAt]), and whether what had a
 // name then has it now ([Incarnations]).
 package history
 

@@ -16,10 +16,10 @@ import (
 )
 
 // A name may be that of one namespace today, and of another one tomorrow. Its UID tells them apart. So rights in a namespace show its past
-// since it has its UID: what was there before belonged to somebody else. The table namespaces has the revision of that, also for a while of
+// since it has its UID: what was there before belonged to another owner. The table namespaces has the revision of that, also for a while of
 // namespaces that are gone, whose UID is empty then. The same holds for the names of clusters, and the table clusters.
 
-// SystemNamespace is the one whose UID is that of the cluster: nobody can delete it.
+// SystemNamespace is the one whose UID is that of the cluster: it cannot be deleted.
 const SystemNamespace = "kube-system"
 
 // Namespace is a name that has a UID since a revision. The UID is empty if the namespace is gone, or not known any more.
@@ -71,7 +71,7 @@ func ForgetNamespaces(ctx context.Context, db *database.DB, stream *streams.Stre
 			if _, err := t.Revisions(ctx, 1); err != nil {
 				return 0, err
 			}
-			if err := streams.Hold(ctx, t, stream, time.Time{}); err != nil { // so nobody has written them since
+			if err := streams.Hold(ctx, t, stream, time.Time{}); err != nil { // so they were not written since
 				return 0, err
 			}
 			set := t.SQL("UPDATE namespaces SET uid = '', since = ("+database.LastRevision+") WHERE cluster_id = ? AND name IN ", stream.ClusterID)

@@ -115,7 +115,7 @@ func folder() (path string, credential *syscall.Credential, err error) {
 	return path, credential, errors.Join(err1, err2, os.Chown(path, int(uid), int(gid)))
 }
 
-// own makes a directory that belongs to somebody, unless it exists.
+// own makes a directory with an owner, unless it exists.
 func own(path string, as *syscall.Credential) error {
 	if err := os.Mkdir(path, 0o700); errors.Is(err, fs.ErrExist) {
 		return nil

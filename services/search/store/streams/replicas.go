@@ -10,8 +10,8 @@ import (
 	"github.com/tripod-k8s/tripod/services/search/store/database"
 )
 
-// Beat notes that a replica is alive. It returns a number for each replica, which grows with each of its beats. So nobody has to compare
-// clocks.
+// Beat notes that a replica is alive. It returns a number for each replica, which grows with each of its beats. So there is no need to
+// compare clocks.
 func (s *Registry) Beat(ctx context.Context, replica string) (beats map[string]int64, err error) {
 	beats = map[string]int64{}
 	err = s.db.Within(ctx, func(t *database.Tx) error {
