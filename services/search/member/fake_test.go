@@ -52,6 +52,8 @@ type fakeMember struct {
 	described func(*metav1.APIResource)
 	// document is the version of its OpenAPI document. It has none if that is 0.
 	document int
+	// blanks are how many it has besides.
+	blanks int
 	// requests counts requests for config maps: list, initial, watch.
 	requests map[string]int
 	closed   bool
@@ -156,7 +158,7 @@ func (f *fakeMember) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 		fmt.Fprintf(w, `{"paths": {"api/v1": {"serverRelativeURL": "/openapi/v3/api/v1?hash=%d"}, "apis/apps/v1": {"serverRelativeURL": "/elsewhere"}}}`, f.document)
 	case "/openapi/v3/api/v1":
 		f.requests["document"]++
-		fmt.Fprintf(w, `{"version": %d}`, f.document)
+		fmt.Fprintf(w, `{"version": %d}%s`, f.document, strings.Repeat(" ", f.blanks))
 	default:
 		http.NotFound(w, req)
 	}

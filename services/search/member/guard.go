@@ -173,7 +173,9 @@ func (r *round) read(ctx context.Context, e *entrance, n int) error {
 // hold waits for memory if a round is large. The caller has locked the round.
 func (r *round) hold(ctx context.Context, e *entrance, large bool) (err error) {
 	if large && r.permit == nil {
-		r.permit, err = e.holdLarge(ctx, r.lost)
+		if r.permit, err = e.holdLarge(ctx, r.lost); err == nil {
+			r.permit.within(e.Timeout)
+		}
 	}
 	return err
 }
@@ -221,14 +223,22 @@ func (r *roundReader) Read(into []byte) (int, error) {
 
 // permitReader reads a document by itself.
 type permitReader struct {
-	*permit
-	from io.Reader
+	*holder
+	ctx   context.Context //nolint:containedctx // that of the request
+	door  *entrance
+	from  io.Reader
+	count int
 }
 
 func (r *permitReader) Read(into []byte) (int, error) {
-	r.awaits()
+	r.permit.awaits()
 	n, err := r.from.Read(into)
-	r.came(n)
+	r.permit.came(n)
+	if r.count += n; r.count > smallObject {
+		if failed := r.hold(r.ctx, r.door); failed != nil {
+			return 0, failed
+		}
+	}
 	return n, err
 }
 
@@ -267,10 +277,7 @@ func (g *guard) RoundTrip(req *http.Request) (*http.Response, error) {
 	if held, _ := ctx.Value(holderKey{}).(*holder); kind == discovered {
 		body = &roundReader{ctx, g.entrance, body}
 	} else if held != nil {
-		if err := held.hold(ctx, g.entrance); err != nil {
-			return nil, cause(ctx, err)
-		}
-		body = &permitReader{held.permit, body}
+		body = &permitReader{holder: held, ctx: ctx, door: g.entrance, from: body}
 	}
 	text, err := g.document(req.URL.Path, body)
 	if err == nil && kind == discovered && resp.StatusCode < 300 {

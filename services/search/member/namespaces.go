@@ -170,10 +170,17 @@ func (s source) watchNamespaces(
 		go func() {
 			silent := time.AfterFunc(silence, func() { cancel(errSilent) })
 			defer silent.Stop()
-			opens := func() { w.opened(namespace, opened) }
+			// No event is read until all watches are open: it could be large and keep a permit from others, which this would have to wait for.
+			opens := func() {
+				w.opened(namespace, opened)
+				select {
+				case <-w.open:
+				case <-ctx.Done():
+				}
+			}
 			err := s.in(namespace).watch(ctx, places[namespace], false, opens, func(e event) error {
 				silent.Reset(silence)
-				return w.pass(ctx, namespace, e, each)
+				return w.pass(namespace, e, each)
 			})
 			if err != nil {
 				err = fmt.Errorf("namespace %s: %w", namespace, err)
@@ -199,13 +206,8 @@ func (w *watches) opened(namespace string, all func()) {
 	}
 }
 
-// pass passes an event on, one at a time. It waits until all watches are open, because until then the store may not have what others have.
-func (w *watches) pass(ctx context.Context, namespace string, e event, each func(event) error) error {
-	select {
-	case <-w.open:
-	case <-ctx.Done():
-		return ctx.Err()
-	}
+// pass passes an event on, one at a time.
+func (w *watches) pass(namespace string, e event, each func(event) error) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.heard[namespace] = e.heard

@@ -15,6 +15,8 @@ const (
 	patience, pace = 2 * time.Second, 64 << 10
 	// distrust is for how long a member waits behind others with large objects after it has lost its pace.
 	distrust = 10 * time.Minute
+	// rightsTime is how long a member may take for a large object that decides what readers see, before it waits behind others with it.
+	rightsTime = 10 * time.Second
 )
 
 // permit lets a member send a large object or document. All members share few of them, so a member has to keep a pace. The slow ones have
@@ -31,6 +33,8 @@ type permit struct {
 	bytes, waits int
 	asked        time.Duration
 	since        time.Time
+	// total is asked since the beginning, and most what it may be, or zero.
+	total, most time.Duration
 	// slow is set if the permit is the one for slow members. read is set when all has come.
 	slow, read bool
 	// held are the places that the permit stands for.
@@ -56,8 +60,18 @@ func (e *entrance) holdLarge(ctx context.Context, lost context.CancelCauseFunc) 
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if !p.slow && e.permits == e.largeOfRights {
+		p.most = rightsTime
+	}
 	p.looks = time.AfterFunc(e.patience, p.look)
 	return p, nil
+}
+
+// within bounds for how long search waits for the member with the permit.
+func (p *permit) within(most time.Duration) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.most = most
 }
 
 func (p *permit) leave() {
@@ -108,24 +122,35 @@ func (p *permit) look() {
 	p.elapse()
 	// A time in which search was busy for the most part says nothing.
 	keeps := p.asked < p.door.patience/2 || float64(p.bytes) >= pace*p.asked.Seconds()
-	if p.bytes, p.asked = 0, 0; !keeps {
+	p.total += p.asked
+	late := p.most > 0 && p.total > p.most
+	if p.bytes, p.asked = 0, 0; late || !keeps {
 		p.door.lostPace.Store(time.Now())
-		if !p.slow {
-			var one *place
-			if p.door.permits == p.door.large {
-				one = p.door.slow.try(p.door.party)
-			}
-			if one == nil {
-				p.lost(&LimitError{
-					Limit: limitTime, Message: fmt.Sprintf("a large object comes with less than %d KiB a second, and search reads one at a time of those",
-						pace>>10),
-				})
-				return
-			}
-			p.slow, p.held = true, append(p.held, one)
+		switch {
+		case late:
+			p.lost(&LimitError{Limit: limitTime, Message: fmt.Sprintf("a large object or discovery takes longer than %s", p.most)})
+			return
+		case !p.slow && !p.becomeSlow():
+			p.lost(&LimitError{
+				Limit: limitTime, Message: fmt.Sprintf("a large object comes with less than %d KiB a second, and search reads one at a time of those",
+					pace>>10),
+			})
+			return
 		}
 	}
 	p.looks.Reset(p.door.patience)
+}
+
+// becomeSlow makes the permit the one for slow members, if that is free. The caller has locked the permit.
+func (p *permit) becomeSlow() bool {
+	if p.door.permits != p.door.large {
+		return false
+	}
+	one := p.door.slow.try(p.door.party)
+	if one != nil {
+		p.slow, p.held = true, append(p.held, one)
+	}
+	return p.slow
 }
 
 // complete says that all of the object was read. The permit stays, as it is still in memory.
@@ -144,7 +169,7 @@ func (p *permit) release() {
 	p.leave()
 }
 
-// holder takes a permit for a document when its member begins to send it.
+// holder takes a permit for a document of which its member has sent more than a small object.
 type holder struct {
 	permit *permit
 	lost   context.CancelCauseFunc

@@ -111,7 +111,7 @@ func TestMembersThatStopInLargeObjectsKeepNoOtherWaiting(t *testing.T) {
 		"objects": {`{"items":[{"a":"` + large, func(ctx context.Context, m *Member) {
 			m.source().page(ctx, "", func(i item) error { i.done(); return nil }) //nolint:errcheck // it fails
 		}},
-		"documents": {`{"a":"`, func(ctx context.Context, m *Member) {
+		"documents": {`{"a":"` + large, func(ctx context.Context, m *Member) {
 			m.read(ctx, openAPI, "", func([]byte) error { return nil }) //nolint:errcheck // it fails
 		}},
 		"discovery": {`{"kind":"` + strings.Repeat("x", largeDiscovery), func(ctx context.Context, m *Member) {
@@ -214,7 +214,7 @@ func TestAMemberHoldsNothingBeforeItAnswers(t *testing.T) {
 	m := hostile(t, nil, func(w http.ResponseWriter, _ *http.Request) {
 		asked <- struct{}{}
 		<-answers
-		fmt.Fprint(w, `{}`)
+		io.WriteString(w, `{}`+strings.Repeat(" ", smallObject)) //nolint:errcheck // the client is gone
 	})
 	read := make(chan error, 1)
 	go func() {
@@ -253,4 +253,44 @@ func TestAnswersOfDiscoveryBeginSoon(t *testing.T) {
 	}, time.Minute, time.Millisecond)
 	answered()
 	assert.Zero(t, e.round.permit.waits)
+}
+
+// TestASmallDocumentNeedsNoPermit has others take all permits.
+func TestASmallDocumentNeedsNoPermit(t *testing.T) {
+	m := hostile(t, nil, func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, `{}`) })
+	defer takeAll(t, m.door.large)()
+	require.NoError(t, m.read(t.Context(), openAPI, "", func([]byte) error { return nil }))
+}
+
+// TestAPermitHasATime has members keep the pace in discovery, and in objects that decide what readers see, for longer than they may have a permit.
+func TestAPermitHasATime(t *testing.T) {
+	door := newDoor(t, nil)
+	door.patience = time.Hour // the test looks
+	e := door.entrance()
+	var why error
+	lost := func(err error) { why = err }
+	for range 2 {
+		permit, err := e.rights.holdLarge(t.Context(), lost)
+		require.NoError(t, err)
+		has := []int{door.largeOfRights.count(), door.large.count(), door.slow.count()}
+		if permit.slow {
+			assert.Equal(t, []int{0, 1, 1}, has, "it waits behind others")
+			permit.within(rightsTime)
+		} else {
+			assert.Equal(t, []int{1, 0, 0}, has)
+		}
+		why = nil
+		permit.came(pace * 7200)
+		permit.since = time.Now().Add(-time.Hour)
+		permit.waits = 1
+		permit.look()
+		require.Error(t, why)
+		assert.True(t, isLimit(why))
+		assert.False(t, isTooMuch(why), "rights stay in force")
+		permit.release()
+	}
+	e.round.begin(t.Context())
+	defer e.round.end()
+	require.NoError(t, e.round.hold(t.Context(), e, true))
+	assert.Equal(t, door.Timeout, e.round.permit.most)
 }

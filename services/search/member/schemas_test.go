@@ -51,7 +51,7 @@ func TestDocumentsAreCopiedOnceForEachVersion(t *testing.T) {
 // TestADocumentTakesMemoryUntilItIsWritten has one wait for its turn to write.
 func TestADocumentTakesMemoryUntilItIsWritten(t *testing.T) {
 	f, s := newFakeMember(t), newStore(t)
-	f.do(func() { f.document = 1 })
+	f.do(func() { f.document, f.blanks = 1, smallObject })
 	m, err := New("east", &rest.Config{Host: f.URL}, Everything, Shared{Store: s, Door: newDoor(t, nil)})
 	require.NoError(t, err)
 	for range writesAtOnce {
