@@ -185,7 +185,7 @@ type following struct {
 
 // count counts what is unwritten.
 func (f *following) count(more int64) {
-	if f.unwritten.Add(more) == 0 {
+	if now := f.unwritten.Add(more); now == 0 || now == more { // nothing is missing, or nothing was until now
 		f.caughtUp(time.Now())
 	}
 }

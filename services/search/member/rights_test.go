@@ -74,3 +74,18 @@ func TestRightsAreClosedWhileSearchIsLate(t *testing.T) {
 	copyUntil(t, s, f, func() { hasEventually(t, s.store, "b", "c") }) //nolint:errcheck // as above
 	assert.Empty(t, s.closed(t))
 }
+
+// TestAWatchThatWasQuietIsNotLate has the first event after a long time be unwritten.
+func TestAWatchThatWasQuietIsNotLate(t *testing.T) {
+	w := &following{}
+	w.caughtUp(time.Now().Add(-time.Hour))
+	before := time.Now()
+	w.count(1)
+	assert.False(t, time.Unix(0, w.caught.Load()).Before(before))
+	w.caught.Store(1)
+	w.count(1)
+	w.count(-1)
+	assert.Equal(t, int64(1), w.caught.Load(), "one is missing all the time")
+	w.count(-1)
+	assert.False(t, time.Unix(0, w.caught.Load()).Before(before))
+}
