@@ -179,8 +179,10 @@ type following struct {
 	unwritten atomic.Int64
 	// checked is when the last check has found that the store had everything, in nanoseconds since 1970.
 	checked atomic.Int64
-	// caught is up to when the store had all that the member had sent, in nanoseconds since 1970, or zero.
+	// caught is up to when the store had all that the member had sent, in nanoseconds since 1970. It counts once listed is set, which says that
+	// the watch is not in its initial list any more.
 	caught atomic.Int64
+	listed atomic.Bool
 }
 
 // count counts what is unwritten.
@@ -199,4 +201,10 @@ func (f *following) heardSince(then time.Time) time.Time {
 		return time.Unix(0, at)
 	}
 	return then
+}
+
+// isListed says that the watch begins, or goes on after its initial list.
+func (f *following) isListed() {
+	f.caughtUp(time.Now())
+	f.listed.Store(true)
 }

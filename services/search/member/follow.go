@@ -34,7 +34,7 @@ func (s *stream) follow(ctx context.Context, initial bool, listing int64) error 
 		if w.began = time.Now(); initial {
 			return
 		}
-		if w.caughtUp(w.began); s.full == nil {
+		if w.isListed(); s.full == nil {
 			s.following.Store(w)
 		}
 	}
@@ -108,7 +108,7 @@ func (s *stream) endWhenLate(ctx context.Context, w *following, end context.Canc
 			failures = now
 			w.caughtUp(time.Now())
 		}
-		if at := w.caught.Load(); at > 0 && w.unwritten.Load() > 0 && time.Since(time.Unix(0, at)) > s.lateAfter {
+		if at := w.caught.Load(); w.listed.Load() && w.unwritten.Load() > 0 && time.Since(time.Unix(0, at)) > s.lateAfter {
 			end(limited("late", "", "search has not read for more than %s what the cluster has sent", s.lateAfter))
 			return
 		}
@@ -220,7 +220,7 @@ func (s *stream) writeAll(ctx context.Context, w *following, events <-chan read,
 				if err := s.listed(ctx, listing, r.resourceVersion); err != nil {
 					return err
 				}
-				w.caughtUp(time.Now()) // as far as is known
+				w.isListed()
 				if b.listing = 0; s.full == nil {
 					s.following.Store(w)
 				}

@@ -5,6 +5,8 @@ package member
 
 import (
 	"fmt"
+	"net/http"
+	"net/url"
 	"strings"
 	"testing"
 	"time"
@@ -88,4 +90,30 @@ func TestAWatchThatWasQuietIsNotLate(t *testing.T) {
 	assert.Equal(t, int64(1), w.caught.Load(), "one is missing all the time")
 	w.count(-1)
 	assert.False(t, time.Unix(0, w.caught.Load()).Before(before))
+}
+
+// TestAListOfRightsMayTakeItsTime has a streaming list take longer than a watch may be late.
+func TestAListOfRightsMayTakeItsTime(t *testing.T) {
+	f := newFakeMember(t)
+	s := roleBindings(t, f, nil)
+	s.lateAfter = 20 * time.Millisecond
+	part := make(chan struct{})
+	f.odd = func(w http.ResponseWriter, _ url.Values) bool {
+		fmt.Fprintf(w, `{"type":"ADDED","object":%s}`, object("a", 1))
+		w.(http.Flusher).Flush()
+		<-part
+		fmt.Fprint(w, `{"type":"BOOKMARK","object":{"metadata":{"resourceVersion":"1","annotations":{"k8s.io/initial-events-end":"true"}}}}`)
+		return true
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- s.copy(t.Context()) }()
+	hasEventually(t, s.store, "a")
+	select {
+	case err := <-ended:
+		assert.Fail(t, "the list has ended", err)
+	case <-time.After(10 * s.lateAfter):
+	}
+	close(part)
+	require.NoError(t, <-ended)
+	assert.Empty(t, s.closed(t))
 }
