@@ -41,8 +41,8 @@ const (
 	// as are copied.
 	kindsPerHour = 100
 	// changeSize is the size of objects from which on one counts as several changes, and changeRows is how many labels and owners count as
-	// one.
-	changeSize, changeRows = 8 << 10, 20
+	// one. rowsOfRights are so many of objects that decide what readers see: who may write them in a namespace must not delay others.
+	changeSize, changeRows, rowsOfRights = 8 << 10, 20, 200
 )
 
 // PlacesMemory is the most that objects take before they count for Limits.Memory, of all members: each has a buffer of twice its size, and

@@ -182,9 +182,11 @@ func (s *stream) change(object []byte, how occasion) (change *store.Change, reso
 			return nil, resourceVersion, nil
 		}
 	}
-	if !s.decidesRights() { // they are few, and must not wait
-		s.door.charge((len(o.Labels) + len(o.Owners)) / changeRows)
+	rows := changeRows
+	if s.decidesRights() {
+		rows = rowsOfRights
 	}
+	s.door.charge((len(o.Labels) + len(o.Owners)) / rows)
 	switch {
 	case err == nil || o.Name != "" && how == deletedObject:
 		return &store.Change{Object: o, Deleted: how == deletedObject}, resourceVersion, nil
