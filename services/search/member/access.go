@@ -142,6 +142,7 @@ func (e *entrance) transport(config *rest.Config) (http.RoundTripper, error) {
 		return nil, err
 	}
 	h2.MaxHeaderListSize = headerSize
+	e.closeIdle = append(e.closeIdle, transport.CloseIdleConnections)
 	return transport, nil
 }
 

@@ -179,8 +179,8 @@ type following struct {
 	unwritten atomic.Int64
 	// checked is when the last check has found that the store had everything, in nanoseconds since 1970.
 	checked atomic.Int64
-	// caught is up to when the store had all that the member had sent, in nanoseconds since 1970. It counts once listed is set: the initial list
-	// has ended.
+	// caught is up to when the store had all that the member had sent, in nanoseconds since 1970. It counts once listed is set, at the end of
+	// the initial list.
 	caught atomic.Int64
 	listed atomic.Bool
 }

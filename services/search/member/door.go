@@ -121,6 +121,8 @@ type entrance struct {
 	overhead *overhead
 	// kinds bounds resources that the member did not have before: the database keeps the name of each.
 	kinds *rate.Limiter
+	// closeIdle close the connections that no request uses.
+	closeIdle []func()
 	// round is what is left of the current round of discovery.
 	round round
 }

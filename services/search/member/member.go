@@ -180,6 +180,7 @@ func Told(ctx context.Context, from *store.Store, name string) ([]Status, error)
 
 // Run copies until the context ends. It follows resources that come and go, and replicas.
 func (m *Member) Run(ctx context.Context) {
+	defer m.hangUp()
 	defer m.stop()
 	defer m.checks.add(m)()
 	pauses, limitPauses := discoveryRetries(), limitRetries()
@@ -407,6 +408,13 @@ func (m *Member) start(ctx context.Context, kind streams.Kind) {
 		defer streamsRunning.Dec()
 		r.run(ctx)
 	}()
+}
+
+// hangUp closes connections, of which the next start of the member may have as many again.
+func (m *Member) hangUp() {
+	for _, closeIdle := range m.door.closeIdle {
+		closeIdle()
+	}
 }
 
 // stop returns when all streams have ended.

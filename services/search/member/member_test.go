@@ -5,7 +5,10 @@ package member
 
 import (
 	"context"
+	"net"
 	"net/http"
+	"net/http/httptest"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -276,4 +279,36 @@ func expiredStream(t *testing.T, of *stream, after time.Duration) bool {
 	s := newStream(of.cluster, of.kind, of.source, of.store)
 	s.target, s.abandonedAfter = of.target, after
 	return s.awaitAbandoned(ctx)
+}
+
+// TestAMemberThatEndsLeavesNoConnections holds that one which begins anew again and again has no more connections than one that runs.
+func TestAMemberThatEndsLeavesNoConnections(t *testing.T) {
+	f := newFakeMember(t)
+	f.put("a")
+	var opened, ended atomic.Int64
+	server := httptest.NewUnstartedServer(f)
+	server.Config.ConnState = func(_ net.Conn, state http.ConnState) {
+		switch state {
+		case http.StateNew:
+			opened.Add(1)
+		case http.StateClosed:
+			ended.Add(1)
+		}
+	}
+	server.Start()
+	defer server.Close()
+	s := newStore(t)
+	m, err := New("east", &rest.Config{Host: server.URL}, Everything, Shared{Store: s, Door: newDoor(t, nil)})
+	require.NoError(t, err)
+	ctx, cancel := contextFor(t)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		m.Run(ctx)
+	}()
+	eventually(t, s, "a")
+	cancel()
+	f.do(func() { f.closed = true }) // it notices no other end
+	<-done
+	require.Eventually(t, func() bool { return opened.Load() > 0 && opened.Load() == ended.Load() }, time.Minute, 10*time.Millisecond)
 }
