@@ -144,6 +144,15 @@ func (s *source) List(options metav1.ListOptions) (runtime.Object, error) {
 
 // ListWithContext implements cache.ListerWithContext.
 func (s *source) ListWithContext(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
+	list, err := s.list(ctx, options)
+	if err != nil {
+		s.reads(0) //nolint:errcheck // the pages are gone, and what is less is not too much
+		return nil, err
+	}
+	return list, nil
+}
+
+func (s *source) list(ctx context.Context, options metav1.ListOptions) (*unstructured.UnstructuredList, error) {
 	s.choose(&options)
 	// kube-apiserver has no pages of a list with the revision 0.
 	options.ResourceVersion, options.ResourceVersionMatch, options.Limit, options.Continue = "", "", firstPage, ""

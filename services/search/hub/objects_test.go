@@ -4,6 +4,7 @@
 package hub
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -177,4 +178,27 @@ func TestManySmallThingsKeepNoPediaClusterFromBeingKnown(t *testing.T) {
 		require.NoError(t, another())
 	}
 	assert.Positive(t, refused, "they take more than all others")
+}
+
+// TestAListThatFailsTakesNoMemory has each list fail after its first page.
+func TestAListThatFailsTakesNoMemory(t *testing.T) {
+	client := fake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), map[schema.GroupVersionResource]string{pods: "PodList"})
+	pages := 0
+	client.PrependReactor("list", "pods", func(clienttesting.Action) (bool, runtime.Object, error) {
+		if pages++; pages%2 == 0 {
+			return true, nil, errors.New("no second page")
+		}
+		page := &unstructured.UnstructuredList{Object: map[string]any{}, Items: []unstructured.Unstructured{*pod("first", 3000)}}
+		page.SetContinue("second")
+		return true, page, nil
+	})
+	o := New(client, NewMemory(20_000, 20_000), func() {})
+	t.Cleanup(o.Stop)
+	require.Eventually(t, func() bool {
+		_, err := o.List(pods)
+		return err != nil && strings.Contains(err.Error(), "no second page")
+	}, time.Minute, 5*time.Millisecond)
+	o.memory.others.mu.Lock()
+	defer o.memory.others.mu.Unlock()
+	assert.Zero(t, o.memory.others.used)
 }
