@@ -63,8 +63,8 @@ func TestOnlyTheSubresourceChangesTheStatus(t *testing.T) {
 	assert.Zero(t, created.Status)
 	assert.EqualValues(t, 1, created.Generation)
 
-	assert.True(t, whole.AllowCreateOnUpdate())
-	assert.False(t, status.AllowCreateOnUpdate(), "PUT of a status creates no object")
+	assert.True(t, whole.AllowCreateOnUpdate(t.Context()))
+	assert.False(t, status.AllowCreateOnUpdate(t.Context()), "PUT of a status creates no object")
 }
 
 func TestWrongResources(t *testing.T) {

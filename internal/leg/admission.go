@@ -5,7 +5,9 @@ package leg
 
 import (
 	"fmt"
+	"net"
 	"net/url"
+	"strconv"
 
 	"k8s.io/apiserver/pkg/admission"
 	webhookinitializer "k8s.io/apiserver/pkg/admission/plugin/webhook/initializer"
@@ -20,6 +22,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/tripod-k8s/tripod/internal/admission/ending"
+	"github.com/tripod-k8s/tripod/internal/admission/loopback"
 )
 
 // applyAdmission sets up the admission plugins. Policies may take parameters of any kind, so their clients see the API of core and of this
@@ -39,7 +42,8 @@ func (c *Config) applyAdmission(o *genericoptions.AdmissionOptions, whole *rest.
 		append(initializers, webhookinitializer.NewPluginInitializer(c.WebhookClients, c.Services))...)
 }
 
-// serviceResolver finds the address of a webhook, by the Services of core.
+// serviceResolver finds the address of a webhook, by the Services of core. It leaves the kubernetes Service as it is, because the transport of its
+// webhooks goes to the aggregator and ignores the address.
 type serviceResolver struct {
 	services corelisters.ServiceLister
 	// endpoints is nil if webhooks are reached by cluster IP.
@@ -60,6 +64,9 @@ func newServiceResolver(factory informers.SharedInformerFactory, endpointRouting
 
 // ResolveEndpoint implements webhook.ServiceResolver.
 func (r *serviceResolver) ResolveEndpoint(namespace, name string, port int32) (*url.URL, error) {
+	if loopback.IsKubernetes(namespace, name, port) {
+		return &url.URL{Scheme: "https", Host: net.JoinHostPort(name+"."+namespace+".svc", strconv.Itoa(int(port)))}, nil
+	}
 	if r.endpoints != nil {
 		return proxy.ResolveEndpoint(r.services, r.endpoints, namespace, name, port)
 	}

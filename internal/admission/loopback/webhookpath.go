@@ -11,10 +11,19 @@ const httpsPort = 443
 // webhooks behind the aggregator. It follows the rule by which kube-apiserver calls a webhook with its loopback client
 // (k8s.io/apiserver/pkg/util/webhook).
 func WebhookPath(namespace, name string, port *int32, path *string) string {
-	if namespace != "default" || name != "kubernetes" || (port != nil && *port != httpsPort) || path == nil {
+	at := int32(httpsPort)
+	if port != nil {
+		at = *port
+	}
+	if path == nil || !IsKubernetes(namespace, name, at) {
 		return ""
 	}
 	return *path
+}
+
+// IsKubernetes reports whether kube-apiserver calls a webhook at that port of a Service with its loopback client.
+func IsKubernetes(namespace, name string, port int32) bool {
+	return namespace == "default" && name == "kubernetes" && port == httpsPort
 }
 
 // WebhookPathOfURL does the same for a webhook at a URL.

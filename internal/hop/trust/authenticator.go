@@ -57,8 +57,6 @@ type senders struct {
 	refuseAnonymous bool
 	// sessions carry the events of watches to aggregators.
 	sessions watches.Sessions
-	// traced is set if the service traces requests.
-	traced bool
 }
 
 // senders returns senders that verify certificates with the service CAs. The provider reloads the files while it runs. A generic API server
@@ -221,7 +219,7 @@ func (s *senders) withSender(handler http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		deepstack.Grow() // this may be a goroutine of HTTP/2
 		from := s.of(req)
-		req = req.WithContext(from.traceOf(context.WithValue(req.Context(), senderKey{}, from), req.Header, s.traced))
+		req = req.WithContext(from.traceOf(context.WithValue(req.Context(), senderKey{}, from), req.Header))
 		if from.address != "" {
 			req.RemoteAddr = from.address
 		}

@@ -207,7 +207,7 @@ func newBackend(t *testing.T, ca *authority, options BackendOptions) *backend {
 		name := req.Header.Get("Direct")
 		return &authenticator.Response{User: &user.DefaultInfo{Name: name}}, name != "", nil
 	})
-	config.Authorization.Authorizer = allowAll{}
+	config.Authorization.Authorizer = allowAll
 	own := ca.issue(t, pkix.Name{CommonName: Core})
 	certFile := writeFile(t, "core.crt", certificatePEM(own.Certificate[0]))
 	options.Options = Options{CAFile: ca.file(t), CertFile: certFile}

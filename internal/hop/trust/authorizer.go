@@ -17,13 +17,13 @@ import (
 // NewAuthorizer returns an authorizer that allows other services what they have the right to do. self is the user name of this service: its
 // own replicas get no rights. The authorizer never denies; it has no opinion on any other request. It recognises services by the users that
 // [BackendOptions.ApplyTo] sets.
-func NewAuthorizer(self string, rights Rights) authorizer.Authorizer {
+func NewAuthorizer(self string, rights Rights) Unconditional {
 	return &serviceAuthorizer{self: self, rights: rights, used: newUsedRights()}
 }
 
 // newStatedAuthorizer returns an authorizer for a service that does not know the rights of others. It allows them what the aggregator says
 // that they may do.
-func newStatedAuthorizer(self string) authorizer.Authorizer {
+func newStatedAuthorizer(self string) Unconditional {
 	return &serviceAuthorizer{self: self, rights: Rights{Aggregator: AggregatorGrants()}, used: newUsedRights(), stated: true}
 }
 

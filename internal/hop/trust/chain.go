@@ -10,7 +10,6 @@ import (
 	auditinternal "k8s.io/apiserver/pkg/apis/audit"
 	"k8s.io/apiserver/pkg/authentication/authenticator"
 	authenticatorunion "k8s.io/apiserver/pkg/authentication/request/union"
-	authorizerunion "k8s.io/apiserver/pkg/authorization/union"
 	"k8s.io/apiserver/pkg/features"
 	"k8s.io/apiserver/pkg/server"
 
@@ -57,19 +56,14 @@ func (o *BackendOptions) ApplyTo(config *server.Config) error {
 	if o.Rights != nil {
 		services = NewAuthorizer(self, o.Rights)
 	}
-	config.Authorization.Authorizer = authorizerunion.New(services, config.Authorization.Authorizer)
+	config.Authorization.Authorizer = Around([]Unconditional{services}, config.Authorization.Authorizer)
 	config.SecureServing.Listener = coalesce.Listener(config.SecureServing.Listener)
-	if senders.traced = areTraced(config.TracerProvider); senders.traced {
-		config.TracerProvider = Traces(config.TracerProvider)
-	}
+	config.TracerProvider = Traces(config.TracerProvider)
 	build := config.BuildHandlerChainFunc
 	config.BuildHandlerChainFunc = func(handler http.Handler, c *server.Config) http.Handler {
 		own := *c
 		own.Authentication = o.authentication(c)
 		own.FlowControl = Fairness(c)
-		if !senders.traced {
-			own.FeatureGate = untraced{c.FeatureGate}
-		}
 		senders.sessions.Ended = c.DrainedNotify()
 		if c.FeatureGate.Enabled(features.APIResponseCompression) {
 			handler = compress.Lists(handler)

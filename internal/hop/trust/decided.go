@@ -20,8 +20,9 @@ import (
 	identityv1 "github.com/tripod-k8s/tripod/proto/identity/v1"
 )
 
-// Decide returns what an authorizer says about the request of a context, for the envelope of the request.
-func Decide(ctx context.Context, decides authorizer.Authorizer) (*identityv1.Decision, error) {
+// Decide returns what an authorizer says about the request of a context, for the envelope of the request. An envelope carries no conditions. For a
+// decision that has them, an authorizer answers here as it does to a handler chain that knows of none: it never allows the request.
+func Decide(ctx context.Context, decides Unconditional) (*identityv1.Decision, error) {
 	attributes, err := genericapifilters.GetAuthorizerAttributes(ctx)
 	if err != nil {
 		return nil, err
@@ -49,22 +50,37 @@ type decided struct{ next authorizer.Authorizer }
 
 // Authorize implements authorizer.Authorizer.
 func (d decided) Authorize(ctx context.Context, attributes authorizer.Attributes) (authorizer.Decision, string, error) {
+	if said := saidAbout(ctx, attributes); said != nil {
+		return said.decision, said.reason, said.err
+	}
+	return d.next.Authorize(ctx, attributes)
+}
+
+// answer is the answer of an authorizer.
+type answer struct {
+	decision authorizer.Decision
+	reason   string
+	err      error
+}
+
+// saidAbout returns what the aggregator says in the envelope of a request about these attributes. It returns nil if that does not count.
+func saidAbout(ctx context.Context, attributes authorizer.Attributes) *answer {
 	from, _ := ctx.Value(senderKey{}).(sender)
 	said := from.envelope.GetDecision()
 	if said == nil || hasWaited(ctx) || !isAbout(ctx, attributes, from.user) || !bytes.Equal(said.GetQuestion(), Question(attributes)) {
-		return d.next.Authorize(ctx, attributes)
+		return nil
 	}
-	var err error
+	result := &answer{decision: authorizer.DecisionNoOpinion, reason: said.GetReason()}
 	if said.GetError() != "" {
-		err = errors.New(said.GetError())
+		result.err = errors.New(said.GetError())
 	}
 	switch said.GetVerdict() {
 	case identityv1.Decision_VERDICT_ALLOW:
-		return authorizer.DecisionAllow, said.GetReason(), err
+		result.decision = authorizer.DecisionAllow
 	case identityv1.Decision_VERDICT_DENY:
-		return authorizer.DecisionDeny, said.GetReason(), err
+		result.decision = authorizer.DecisionDeny
 	}
-	return authorizer.DecisionNoOpinion, said.GetReason(), err
+	return result
 }
 
 // maxWait is how long a request may have waited in this process for a decision about it to count.

@@ -22,9 +22,7 @@ import (
 )
 
 // denying denies everything, and says that it was asked.
-type denying struct{}
-
-func (denying) Authorize(context.Context, authorizer.Attributes) (authorizer.Decision, string, error) {
+func denying(context.Context, authorizer.Attributes) (authorizer.Decision, string, error) {
 	return authorizer.DecisionDeny, "asked", nil
 }
 
@@ -99,7 +97,7 @@ func TestADecisionIsAboutTheRequestOfItsSender(t *testing.T) {
 			if test.change != nil {
 				test.change(attributes.(*authorizer.AttributesRecord))
 			}
-			decision, reason, err := Decided(denying{}).Authorize(ctx, attributes)
+			decision, reason, err := Decided(authorizer.AuthorizerFunc(denying)).Authorize(ctx, attributes)
 			require.NoError(t, err)
 			assert.Equal(t, test.want, decision)
 			assert.Equal(t, test.reason, reason)

@@ -11,15 +11,13 @@ import (
 	"go.opentelemetry.io/otel/propagation"
 	"go.opentelemetry.io/otel/trace"
 	"k8s.io/apiserver/pkg/endpoints/request"
-	"k8s.io/apiserver/pkg/features"
-	"k8s.io/component-base/featuregate"
 	"k8s.io/component-base/tracing"
 )
 
 // traceOf returns ctx with the trace context of a request from a service. The aggregator has decided already whether to trust the client's
-// trace context. While requests are not traced, it returns ctx with the trace context of any request, for calls to webhooks and etcd.
-func (s sender) traceOf(ctx context.Context, header http.Header, traced bool) context.Context {
-	if traced && s.envelope == nil && s.service == nil {
+// trace context.
+func (s sender) traceOf(ctx context.Context, header http.Header) context.Context {
+	if s.envelope == nil && s.service == nil {
 		return ctx
 	}
 	if len(header["Traceparent"]) == 0 && len(header["Baggage"]) == 0 {
@@ -34,21 +32,6 @@ func (s sender) traceOf(ctx context.Context, header http.Header, traced bool) co
 // Traces also limits how long a stopping service waits for an unreachable collector. kube-apiserver waits up to 10 s for every 512 spans.
 // Services stop one after the other, so these waits would add up.
 func Traces(provider tracing.TracerProvider) tracing.TracerProvider { return traces{provider} }
-
-// areTraced reports whether requests are traced.
-func areTraced(provider tracing.TracerProvider) bool {
-	_, span := provider.Tracer("").Start(context.Background(), "")
-	return span.SpanContext().IsValid()
-}
-
-// untraced makes a handler chain omit the filter that traces requests. If they are not traced, it does nothing but pass trace contexts on,
-// as traceOf does. With it, a GET of a ConfigMap takes 1.10 times the processor time of all services together, with 16 busy clients.
-type untraced struct{ featuregate.FeatureGate }
-
-// Enabled implements featuregate.FeatureGate.
-func (g untraced) Enabled(feature featuregate.Feature) bool {
-	return feature != features.APIServerTracing && g.FeatureGate.Enabled(feature)
-}
 
 // flushTimeout limits the export of the last spans.
 const flushTimeout = 3 * time.Second

@@ -19,10 +19,7 @@ import (
 	"k8s.io/apiserver/pkg/authentication/authenticator"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/endpoints/request"
-	"k8s.io/apiserver/pkg/features"
-	utilfeature "k8s.io/apiserver/pkg/util/feature"
 	"k8s.io/component-base/tracing"
-	tracingapi "k8s.io/component-base/tracing/api/v1"
 
 	identityv1 "github.com/tripod-k8s/tripod/proto/identity/v1"
 )
@@ -87,28 +84,7 @@ func TestTheTraceOfAServiceIsKnownBeforeAuthentication(t *testing.T) {
 	for from, want := range map[*sender]bool{
 		{envelope: &identityv1.Envelope{}}: true, {}: false, {refused: errNoEnvelope}: false,
 	} {
-		assert.Equal(t, want, trace.SpanContextFromContext(from.traceOf(t.Context(), header, true)).IsValid(), "the trace of %+v is known", from)
-	}
-}
-
-func TestAnyTraceGoesOnWhileRequestsAreNotTraced(t *testing.T) {
-	header := http.Header{"Traceparent": {"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"}}
-	for _, from := range []sender{{envelope: &identityv1.Envelope{}}, {}, {refused: errNoEnvelope}} {
-		assert.True(t, trace.SpanContextFromContext(from.traceOf(t.Context(), header, false)).IsValid(), "the trace of %+v is known", from)
-	}
-}
-
-func TestTheFilterThatTracesIsThereIfRequestsAreTraced(t *testing.T) {
-	configured, err := tracing.NewProvider(t.Context(), &tracingapi.TracingConfiguration{}, nil, nil)
-	assert.NoError(t, err)
-	t.Cleanup(func() { _ = configured.Shutdown(context.Background()) })
-	assert.True(t, areTraced(configured), "a configured provider traces")
-	assert.False(t, areTraced(tracing.NewNoopTracerProvider()), "a server without configuration traces")
-
-	gate := utilfeature.DefaultFeatureGate
-	for feature := range gate.DeepCopy().GetAll() {
-		want := gate.Enabled(feature) && feature != features.APIServerTracing
-		assert.Equal(t, want, untraced{gate}.Enabled(feature), feature)
+		assert.Equal(t, want, trace.SpanContextFromContext(from.traceOf(t.Context(), header)).IsValid(), "the trace of %+v is known", from)
 	}
 }
 

@@ -8,7 +8,6 @@ import (
 	"fmt"
 
 	"k8s.io/apiserver/pkg/authorization/path"
-	authorizerunion "k8s.io/apiserver/pkg/authorization/union"
 	kubeapiserveradmission "k8s.io/kubernetes/pkg/kubeapiserver/admission"
 
 	"github.com/tripod-k8s/tripod/internal/hop/follow"
@@ -79,7 +78,7 @@ func (c *Config) applyAuthorization(ctx context.Context) error {
 	}
 	c.webhooks = newWebhookCalls(
 		c.generic.SharedInformerFactory, &manifestWebhooks{next: kubeapiserveradmission.NewPluginInitializer()}, c.extensions.feed.CallsWebhookAt)
-	c.generic.Authorization.Authorizer = authorizerunion.New(
-		trust.NewAuthorizer(trust.Aggregator, list.Rights()), c.webhooks, c.policy.UntilSynced(health), c.policy)
+	c.generic.Authorization.Authorizer = trust.Around(
+		[]trust.Unconditional{trust.NewAuthorizer(trust.Aggregator, list.Rights()), c.webhooks, c.policy.UntilSynced(health)}, c.policy)
 	return nil
 }

@@ -6,6 +6,7 @@ package server
 import (
 	"context"
 	"fmt"
+	"net/url"
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
@@ -64,14 +65,16 @@ func (c *Config) applyAdmission() error {
 func (c *Config) serviceResolver() (webhook.ServiceResolver, error) {
 	factory := c.generic.SharedInformerFactory
 	services := factory.Core().V1().Services().Lister()
+	// The transport of webhooks at the kubernetes Service goes to this server and ignores the address.
+	self := &url.URL{Scheme: "https", Host: "kubernetes.default.svc:443"}
 	if !c.options.EnableAggregatorRouting {
-		return apiserver.NewClusterIPServiceResolver(services), nil
+		return apiserver.NewLoopbackServiceResolver(apiserver.NewClusterIPServiceResolver(services), self), nil
 	}
 	endpoints, err := proxy.NewEndpointSliceIndexerGetter(factory.Discovery().V1().EndpointSlices())
 	if err != nil {
 		return nil, err
 	}
-	return apiserver.NewEndpointServiceResolver(services, endpoints), nil
+	return apiserver.NewLoopbackServiceResolver(apiserver.NewEndpointServiceResolver(services, endpoints), self), nil
 }
 
 // admissionInformers are those that plugins ask for when they are made. Webhooks and policies follow core. There is no

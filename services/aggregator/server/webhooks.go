@@ -76,7 +76,7 @@ func (c *webhookCalls) gate(chain http.Handler, config *genericapiserver.Config)
 	})
 }
 
-// Authorize implements authorizer.Authorizer. It never denies.
+// Authorize implements trust.Unconditional. It never denies.
 func (c *webhookCalls) Authorize(ctx context.Context, attributes authorizer.Attributes) (authorizer.Decision, string, error) {
 	service := trust.ServiceOf(attributes.GetUser())
 	if service == "" || attributes.GetVerb() != "create" || !ofAggregated(ctx) {

@@ -138,6 +138,9 @@ func (r *Reconciler) ReconcileEndpoints(string, net.IP, []corev1.EndpointPort, b
 	return r.keepAll()
 }
 
+// ValidateIP implements reconcilers.EndpointReconciler. The address is core's, which is no endpoint; [Validate] is for those of aggregators.
+func (r *Reconciler) ValidateIP(net.IP) error { return nil }
+
 // keepAll renews one endpoint for each IP address.
 func (r *Reconciler) keepAll() error {
 	var known []netip.AddrPort

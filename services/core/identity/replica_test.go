@@ -18,6 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"gopkg.in/go-jose/go-jose.v2/jwt"
 
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -116,10 +117,25 @@ func deletedAt(at time.Time) func(*metav1.ObjectMeta) {
 // boundToken returns a token of the service account builder, for an hour.
 func boundToken(t *testing.T, key *ecdsa.PrivateKey, issuer string, pod *api.Pod, secret *api.Secret, node *api.Node) string {
 	t.Helper()
-	account := api.ServiceAccount{ObjectMeta: named("builder")}
-	public, private, err := serviceaccount.Claims(account, pod, secret, node, 3600, 0, []string{ownIssuer})
-	require.NoError(t, err)
+	public, private := claims(t, named("builder"), pod, secret, node)
 	return sign(t, key, issuer, public, private)
+}
+
+// claims returns the claims of a token for an hour.
+func claims(t *testing.T, account metav1.ObjectMeta, pod *api.Pod, secret *api.Secret, node *api.Node) (public *jwt.Claims, private any) {
+	t.Helper()
+	public, private, err := serviceaccount.Claims(api.ServiceAccount{ObjectMeta: account}, pod, secret, node, nil, nil, 3600, 0, []string{ownIssuer}, nil)
+	require.NoError(t, err)
+	return public, private
+}
+
+// ofWebhook returns a token that is bound to the configuration of a webhook.
+func ofWebhook(t *testing.T) string {
+	public, private, err := serviceaccount.Claims(api.ServiceAccount{ObjectMeta: named("builder")}, nil, nil, nil,
+		&admissionregistrationv1.ValidatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: "webhook", UID: "uid of webhook"}}, nil, 3600, 0,
+		[]string{ownIssuer}, nil)
+	require.NoError(t, err)
+	return sign(t, signingKey, ownIssuer, public, private)
 }
 
 // legacyToken returns the token that the Secret holds.

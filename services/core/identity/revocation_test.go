@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -175,8 +174,7 @@ func TestNoAnswerOutlivesWhatItDependsOn(t *testing.T) {
 		}
 		for round := range 100 {
 			account := named("changing", func(m *metav1.ObjectMeta) { m.UID = types.UID(fmt.Sprint("uid ", round)) })
-			public, private, err := serviceaccount.Claims(api.ServiceAccount{ObjectMeta: account}, nil, nil, nil, 3600, 0, []string{ownIssuer})
-			require.NoError(t, err)
+			public, private := claims(t, account, nil, nil, nil)
 			token := sign(t, signingKey, ownIssuer, public, private)
 			if err := r.client.Tracker().Create(corev1.SchemeGroupVersion.WithResource("serviceaccounts"), &corev1.ServiceAccount{ObjectMeta: account}, "shop"); err != nil {
 				t.Fatal(err)

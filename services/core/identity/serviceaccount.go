@@ -26,6 +26,9 @@ type boundClaims struct {
 		Pod       *reference `json:"pod"`
 		Secret    *reference `json:"secret"`
 		Node      *reference `json:"node"`
+		// The gate APIServerWebhookAuthenticationToken binds tokens to configurations of webhooks.
+		Validating *reference `json:"validatingwebhookconfiguration"`
+		Mutating   *reference `json:"mutatingwebhookconfiguration"`
 	} `json:"kubernetes.io"`
 }
 
@@ -82,6 +85,10 @@ func (d *Dependencies) ofBound(t *jsonWebToken, c boundClaims) tokenFacts {
 	if bound.Node != nil && bound.Pod == nil {
 		node, err := d.nodes.Get(bound.Node.Name)
 		result.dependOn(identityv1.Dependency_KIND_NODE, *bound.Node, node, err)
+	}
+	// No invalidation reports the end of a configuration.
+	if bound.Validating != nil || bound.Mutating != nil {
+		result.complete = false
 	}
 	return result
 }

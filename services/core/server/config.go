@@ -11,9 +11,9 @@ import (
 
 	apiextensionsapiserver "k8s.io/apiextensions-apiserver/pkg/apiserver"
 	"k8s.io/apimachinery/pkg/runtime"
-	authorizerunion "k8s.io/apiserver/pkg/authorization/union"
 	genericapiserver "k8s.io/apiserver/pkg/server"
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
+	"k8s.io/client-go/tools/cache"
 	aggregatorscheme "k8s.io/kube-aggregator/pkg/apiserver/scheme"
 	"k8s.io/kubernetes/cmd/kube-apiserver/app"
 	"k8s.io/kubernetes/pkg/api/legacyscheme"
@@ -24,6 +24,7 @@ import (
 	"github.com/tripod-k8s/tripod/internal/admission/ending"
 	"github.com/tripod-k8s/tripod/internal/admission/loopback"
 	"github.com/tripod-k8s/tripod/internal/hop/feed"
+	"github.com/tripod-k8s/tripod/internal/hop/trust"
 	"github.com/tripod-k8s/tripod/internal/service"
 	"github.com/tripod-k8s/tripod/services/core/endpoints"
 	"github.com/tripod-k8s/tripod/services/core/identity"
@@ -72,7 +73,8 @@ func (c *Config) buildKube(ctx context.Context) error {
 	// The schemes decide the group-version-kinds in OpenAPI documents. kube-apiserver passes the same three.
 	schemes := []*runtime.Scheme{legacyscheme.Scheme, apiextensionsapiserver.Scheme, aggregatorscheme.Scheme}
 	generic, factory, storageFactory, err := controlplaneapiserver.BuildGenericConfig(
-		o.Kube.CompletedOptions, schemes, controlplane.DefaultAPIResourceConfigSource(), generatedopenapi.GetOpenAPIDefinitions)
+		o.Kube.CompletedOptions, schemes, controlplane.DefaultAPIResourceConfigSource(), generatedopenapi.GetOpenAPIDefinitions,
+		informerName())
 	if err != nil {
 		return err
 	}
@@ -85,14 +87,24 @@ func (c *Config) buildKube(ctx context.Context) error {
 	}
 	applyGate(generic, factory, o.Access.Modes)
 	// This authorizer comes last, because it waits a moment for new policies before it refuses a request.
-	generic.Authorization.Authorizer = authorizerunion.New(
-		generic.Authorization.Authorizer, paramkinds.New(c.informers, utilfeature.DefaultFeatureGate))
+	generic.Authorization.Authorizer = trust.Around(
+		nil, generic.Authorization.Authorizer, paramkinds.New(c.informers, utilfeature.DefaultFeatureGate))
 	if c.served, err = applyLoopback(ctx, o, generic); err != nil {
 		return err
 	}
 	o.Kube.Admission.GenericAdmission.Decorators = ending.Decorators(o.Kube.Admission.GenericAdmission.Decorators)
 	c.kube, _, _, err = app.CreateKubeAPIServerConfig(o.Kube, generic, c.informers, storageFactory)
 	return err
+}
+
+// informerName returns the name of kube-apiserver's informers in their metrics. Only the first server of a process has these, which
+// matters in tests.
+func informerName() *cache.InformerName {
+	name, err := cache.NewInformerName("kube-apiserver")
+	if err != nil {
+		return nil
+	}
+	return name
 }
 
 // applyTripod applies the options that kube-apiserver does not have. Admission and the storage of reviews use the authenticator, the

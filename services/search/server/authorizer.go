@@ -15,6 +15,7 @@ import (
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 
+	"github.com/tripod-k8s/tripod/internal/hop/trust"
 	"github.com/tripod-k8s/tripod/services/search/apis/search/v1beta1"
 	"github.com/tripod-k8s/tripod/services/search/query"
 	"github.com/tripod-k8s/tripod/services/search/rights"
@@ -34,16 +35,17 @@ const (
 //
 // If the hub has no opinion, the rights of the reader in the clusters decide, and with them the request sees a part of the objects. A
 // request that names clusters in its parameters is allowed if the reader may see something in each of them.
-func NewAuthorizer(next authorizer.Authorizer, of *rights.Rights) authorizer.Authorizer {
-	return &hubAuthorizer{next, of}
+func NewAuthorizer(next trust.Unconditional, of *rights.Rights) authorizer.Authorizer {
+	// Searches only read, and no read has conditions.
+	return authorizer.AuthorizerFunc((&hubAuthorizer{next, of}).Authorize)
 }
 
 type hubAuthorizer struct {
-	next   authorizer.Authorizer
+	next   trust.Unconditional
 	rights *rights.Rights
 }
 
-// Authorize implements authorizer.Authorizer. It notes what the reader may see.
+// Authorize decides about a request. It notes what the reader may see.
 func (h *hubAuthorizer) Authorize(ctx context.Context, a authorizer.Attributes) (authorizer.Decision, string, error) {
 	n := nestedOf(ctx, a.GetPath())
 	if n == nil {

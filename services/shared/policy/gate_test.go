@@ -20,9 +20,10 @@ import (
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/authorization/authorizerfactory"
 	"k8s.io/apiserver/pkg/authorization/path"
-	"k8s.io/apiserver/pkg/authorization/union"
 	"k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/apiserver/pkg/server"
+
+	"github.com/tripod-k8s/tripod/internal/hop/trust"
 )
 
 // gated is a server whose policy allows system:masters everything and others nothing. The header Sender names the group
@@ -48,7 +49,7 @@ func newGated(t *testing.T) *gated {
 		Serializer:          serializer.NewCodecFactory(scheme),
 		RequestInfoResolver: &request.RequestInfoFactory{APIPrefixes: sets.NewString("apis")},
 	}
-	config.Authorization.Authorizer = union.New(p.UntilSynced(probes), p)
+	config.Authorization.Authorizer = trust.Around([]trust.Unconditional{p.UntilSynced(probes)}, p)
 	config.Authentication.Authenticator = authenticator.RequestFunc(func(req *http.Request) (*authenticator.Response, bool, error) {
 		group := req.Header.Get("Sender")
 		req.Header.Del("Sender") // as some authenticators do

@@ -15,6 +15,8 @@ import (
 	"k8s.io/apiserver/pkg/server"
 	"k8s.io/apiserver/pkg/server/egressselector"
 	"k8s.io/client-go/rest"
+
+	"github.com/tripod-k8s/tripod/internal/hop/trust"
 )
 
 // errNotSynced is why a request can be neither allowed nor denied.
@@ -134,7 +136,7 @@ func (p *Policy) RulesFor(
 }
 
 // UntilSynced returns an authorizer with the opinion of another until the policy is synced, and none afterwards.
-func (p *Policy) UntilSynced(other authorizer.Authorizer) authorizer.Authorizer {
+func (p *Policy) UntilSynced(other trust.Unconditional) trust.Unconditional {
 	return authorizer.AuthorizerFunc(func(ctx context.Context, attributes authorizer.Attributes) (authorizer.Decision, string, error) {
 		if p.Synced() {
 			return authorizer.DecisionNoOpinion, "", nil
