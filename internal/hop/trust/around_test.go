@@ -74,13 +74,13 @@ func (onCondition) EvaluateConditions(
 	return authorizer.DecisionNoOpinion, "", nil
 }
 
-// named is data with a name.
-type named struct {
+// dataOf is the data of an object with a name.
+type dataOf struct {
 	authorizer.ConditionsData
 	name string
 }
 
-func (n named) GetName() string { return n.name }
+func (d dataOf) GetName() string { return d.name }
 
 func TestPolicyEvaluatesItsOwnConditions(t *testing.T) {
 	none := always(authorizer.DecisionNoOpinion, "", nil)
@@ -92,7 +92,7 @@ func TestPolicyEvaluatesItsOwnConditions(t *testing.T) {
 			decision := a.ConditionsAwareAuthorize(t.Context(), authorizer.AttributesRecord{})
 			require.True(t, decision.IsConditionsMap(), "decision %s", decision)
 			for object, want := range map[string]authorizer.Decision{"a": authorizer.DecisionAllow, "": authorizer.DecisionNoOpinion} {
-				got, _, err := a.EvaluateConditions(t.Context(), decision, named{name: object})
+				got, _, err := a.EvaluateConditions(t.Context(), decision, dataOf{name: object})
 				require.NoError(t, err)
 				assert.Equal(t, want, got, "name %q", object)
 			}

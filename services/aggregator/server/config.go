@@ -71,7 +71,7 @@ type Config struct {
 func NewConfig(ctx context.Context, o *options.Completed) (*Config, error) {
 	c := &Config{
 		options: o,
-		generic: genericapiserver.NewRecommendedConfig(aggregatorscheme.Codecs),
+		generic: genericapiserver.NewRecommendedConfig(service.Codecs(aggregatorscheme.Scheme)),
 		memory:  shares.New(int64(o.RequestsMemoryMB) << 20),
 	}
 	c.clients = clients.New(int64(o.ConnectionsMemoryMB)<<20, c.memory)

@@ -36,7 +36,7 @@ func NewConfig(ctx context.Context, o *options.Completed) (*Config, error) {
 			Scheme:      apiextensionsapiserver.Scheme,
 			Definitions: generatedopenapi.GetOpenAPIDefinitions,
 		},
-		Codecs: apiextensionsapiserver.Codecs,
+		Codecs: service.Codecs(apiextensionsapiserver.Scheme),
 		Serves: func(gv schema.GroupVersion) bool { return gv == apiextensionsv1.SchemeGroupVersion },
 		Access: func(config *genericapiserver.Config, core *rest.Config) error {
 			return applyAccess(ctx, o, config, core)
