@@ -20,7 +20,9 @@ import (
 
 // always answers every question in the same way.
 func always(decision authorizer.Decision, reason string, err error) authorizer.AuthorizerFunc {
-	return func(context.Context, authorizer.Attributes) (authorizer.Decision, string, error) { return decision, reason, err }
+	return func(context.Context, authorizer.Attributes) (authorizer.Decision, string, error) {
+		return decision, reason, err
+	}
 }
 
 func TestTheFirstOpinionCountsAndReasonsStayAsTheyAre(t *testing.T) {
