@@ -40,7 +40,8 @@ var apiVersionPriorities = map[schema.GroupVersion]Priority{
 	{Group: "admissionregistration.k8s.io", Version: "v1alpha1"}: {Group: 16700, Version: 9},
 	{Group: "apiextensions.k8s.io", Version: "v1"}:               {Group: 16700, Version: 15},
 	{Group: "scheduling.k8s.io", Version: "v1"}:                  {Group: 16600, Version: 15},
-	{Group: "scheduling.k8s.io", Version: "v1alpha2"}:            {Group: 16600, Version: 2},
+	{Group: "scheduling.k8s.io", Version: "v1beta1"}:             {Group: 16600, Version: 9},
+	{Group: "scheduling.k8s.io", Version: "v1alpha3"}:            {Group: 16600, Version: 3},
 	{Group: "coordination.k8s.io", Version: "v1"}:                {Group: 16500, Version: 15},
 	{Group: "coordination.k8s.io", Version: "v1beta1"}:           {Group: 16500, Version: 13},
 	{Group: "coordination.k8s.io", Version: "v1alpha2"}:          {Group: 16500, Version: 12},
@@ -59,5 +60,7 @@ var apiVersionPriorities = map[schema.GroupVersion]Priority{
 	{Group: "flowcontrol.apiserver.k8s.io", Version: "v1beta1"}:  {Group: 16100, Version: 12},
 	{Group: "flowcontrol.apiserver.k8s.io", Version: "v1alpha1"}: {Group: 16100, Version: 9},
 	{Group: "internal.apiserver.k8s.io", Version: "v1alpha1"}:    {Group: 16000, Version: 9},
+	{Group: "storagemigration.k8s.io", Version: "v1"}:            {Group: 15800, Version: 15},
 	{Group: "storagemigration.k8s.io", Version: "v1beta1"}:       {Group: 15800, Version: 9},
+	{Group: "lifecycle.k8s.io", Version: "v1alpha1"}:             {Group: 15700, Version: 1},
 }
