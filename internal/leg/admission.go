@@ -42,8 +42,8 @@ func (c *Config) applyAdmission(o *genericoptions.AdmissionOptions, whole *rest.
 		append(initializers, webhookinitializer.NewPluginInitializer(c.WebhookClients, c.Services))...)
 }
 
-// serviceResolver finds the address of a webhook, by the Services of core. It leaves the kubernetes Service as it is, because the transport of its
-// webhooks goes to the aggregator and ignores the address.
+// serviceResolver finds the address of a webhook, by the Services of core. It leaves the kubernetes Service as it is, because the transport
+// of its webhooks goes to the aggregator and ignores the address.
 type serviceResolver struct {
 	services corelisters.ServiceLister
 	// endpoints is nil if webhooks are reached by cluster IP.

@@ -11,8 +11,8 @@ import (
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
 )
 
-// Codecs returns the codecs of answers that belong to no resource, such as errors and lists of groups. They include CBOR if its gate is on, as in
-// kube-apiserver.
+// Codecs returns the codecs of answers that belong to no resource, such as errors and lists of groups. They include CBOR if its gate is on,
+// as in kube-apiserver.
 func Codecs(scheme *runtime.Scheme) serializer.CodecFactory {
 	if utilfeature.DefaultFeatureGate.Enabled(features.CBORServingAndStorage) {
 		return serializer.NewCodecFactory(scheme, serializer.WithSerializer(cbor.NewSerializerInfo))

@@ -16,9 +16,9 @@ type Unconditional interface {
 	Authorize(ctx context.Context, attributes authorizer.Attributes) (authorizer.Decision, string, error)
 }
 
-// Around returns an authorizer that asks those before, then policy, then those after, until one has an opinion. Unlike a union of Kubernetes, it
-// leaves reasons as they are. A union puts the names of its authorizers in front, which clients and audit events would show. Only the decisions of
-// policy may have conditions.
+// Around returns an authorizer that asks those before, then policy, then those after, until one has an opinion. Unlike a union of
+// Kubernetes, it leaves reasons as they are. A union puts the names of its authorizers in front, which clients and audit events would show.
+// Only the decisions of policy may have conditions.
 func Around(before []Unconditional, policy authorizer.Authorizer, after ...Unconditional) authorizer.Authorizer {
 	return &around{before, policy, after}
 }

@@ -28,17 +28,19 @@ func always(decision authorizer.Decision, reason string, err error) authorizer.A
 func TestTheFirstOpinionCountsAndReasonsStayAsTheyAre(t *testing.T) {
 	broken := errors.New("broken")
 	none := always(authorizer.DecisionNoOpinion, "", nil)
+	allow, deny := authorizer.DecisionAllow, authorizer.DecisionDeny
+	noOpinion := authorizer.DecisionNoOpinion
 	for name, test := range map[string]struct {
 		before, policy, after authorizer.AuthorizerFunc
 		decision              authorizer.Decision
 		reason                string
 		err                   error
 	}{
-		"before":       {always(authorizer.DecisionAllow, "rule", nil), always(authorizer.DecisionDeny, "policy", nil), none, authorizer.DecisionAllow, "rule", nil},
-		"policy":       {always(authorizer.DecisionNoOpinion, "rule", broken), always(authorizer.DecisionDeny, "policy", nil), always(authorizer.DecisionAllow, "after", nil), authorizer.DecisionDeny, "policy", nil},
-		"after":        {none, always(authorizer.DecisionNoOpinion, "policy", nil), always(authorizer.DecisionAllow, "after", nil), authorizer.DecisionAllow, "after", nil},
-		"nobody":       {none, always(authorizer.DecisionNoOpinion, "policy", broken), always(authorizer.DecisionNoOpinion, "after", nil), authorizer.DecisionNoOpinion, "policy\nafter", broken},
-		"error beside": {none, always(authorizer.DecisionAllow, "policy", broken), none, authorizer.DecisionAllow, "policy", broken},
+		"before":       {always(allow, "rule", nil), always(deny, "policy", nil), none, allow, "rule", nil},
+		"policy":       {always(noOpinion, "rule", broken), always(deny, "policy", nil), always(allow, "after", nil), deny, "policy", nil},
+		"after":        {none, always(noOpinion, "policy", nil), always(allow, "after", nil), allow, "after", nil},
+		"nobody":       {none, always(noOpinion, "policy", broken), always(noOpinion, "after", nil), noOpinion, "policy\nafter", broken},
+		"error beside": {none, always(allow, "policy", broken), none, allow, "policy", broken},
 	} {
 		t.Run(name, func(t *testing.T) {
 			around := Around([]Unconditional{test.before}, test.policy, test.after)
@@ -48,7 +50,7 @@ func TestTheFirstOpinionCountsAndReasonsStayAsTheyAre(t *testing.T) {
 			assert.ErrorIs(t, err, test.err)
 
 			aware := around.ConditionsAwareAuthorize(t.Context(), nil)
-			assert.Equal(t, []bool{decision == authorizer.DecisionAllow, decision == authorizer.DecisionDeny, decision == authorizer.DecisionNoOpinion},
+			assert.Equal(t, []bool{decision == allow, decision == deny, decision == noOpinion},
 				[]bool{aware.IsAllow(), aware.IsDeny(), aware.IsNoOpinion()}, "the decision that may have conditions: %s", aware)
 			assert.Equal(t, reason, aware.Reason())
 			assert.ErrorIs(t, aware.Error(), test.err)
@@ -105,11 +107,26 @@ func TestPolicyEvaluatesItsOwnConditions(t *testing.T) {
 	}
 }
 
-// An envelope has no place for conditions. Without them, a decision must not allow the request.
-func TestADecisionWithConditionsAllowsNothingInAnEnvelope(t *testing.T) {
-	info := &request.RequestInfo{IsResourceRequest: true, Path: "/apis/example.com/v1/boats", Verb: "create", APIGroup: "example.com", APIVersion: "v1", Resource: "boats"}
+// An envelope has no place for conditions. Without them, a decision must not be sent: the service could take it for the whole one.
+func TestNoEnvelopeHasADecisionThatDependsOnConditions(t *testing.T) {
+	info := &request.RequestInfo{
+		IsResourceRequest: true, Path: "/apis/example.com/v1/boats", Verb: "create", APIGroup: "example.com", APIVersion: "v1", Resource: "boats",
+	}
 	ctx := request.WithUser(request.WithRequestInfo(t.Context(), info), &user.DefaultInfo{Name: "jane"})
-	said, err := Decide(ctx, Around(nil, newOnCondition()))
-	require.NoError(t, err)
-	assert.Equal(t, identityv1.Decision_VERDICT_NO_OPINION, said.GetVerdict())
+	for name, test := range map[string]struct {
+		policy authorizer.Authorizer
+		want   *identityv1.Decision
+	}{
+		"on conditions": {newOnCondition(), nil},
+		"allowed":       {always(authorizer.DecisionAllow, "rule", nil), &identityv1.Decision{Verdict: identityv1.Decision_VERDICT_ALLOW}},
+		"denied":        {always(authorizer.DecisionDeny, "rule", nil), &identityv1.Decision{Verdict: identityv1.Decision_VERDICT_DENY}},
+		"no opinion":    {always(authorizer.DecisionNoOpinion, "rule", nil), &identityv1.Decision{Verdict: identityv1.Decision_VERDICT_NO_OPINION}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			said, err := Decide(ctx, Around(nil, test.policy))
+			require.NoError(t, err)
+			assert.Equal(t, test.want == nil, said == nil, "said %v", said)
+			assert.Equal(t, test.want.GetVerdict(), said.GetVerdict())
+		})
+	}
 }

@@ -25,8 +25,8 @@ func (a *around) ConditionsAwareAuthorize(ctx context.Context, attributes author
 	return authorizer.ConditionsAwareDecisionFromParts(a.askAfter(ctx, attributes, all))
 }
 
-// EvaluateConditions implements authorizer.Authorizer. Only the decisions of policy have conditions. If these leave it without an opinion, nobody else is
-// asked.
+// EvaluateConditions implements authorizer.Authorizer. Only the decisions of policy have conditions. If these leave it without an opinion,
+// nobody else is asked.
 func (a *around) EvaluateConditions(
 	ctx context.Context, decision authorizer.ConditionsAwareDecision, data authorizer.ConditionsData,
 ) (authorizer.Decision, string, error) {
@@ -46,4 +46,9 @@ func (d decided) EvaluateConditions(
 	ctx context.Context, decision authorizer.ConditionsAwareDecision, data authorizer.ConditionsData,
 ) (authorizer.Decision, string, error) {
 	return d.next.EvaluateConditions(ctx, decision, data)
+}
+
+// mayAllow reports whether an authorizer allows something, perhaps on conditions.
+func mayAllow(ctx context.Context, decides authorizer.Authorizer, attributes authorizer.Attributes) bool {
+	return decides.ConditionsAwareAuthorize(ctx, attributes).PossibleDecisions().Has(authorizer.DecisionAllow)
 }

@@ -20,14 +20,18 @@ import (
 	identityv1 "github.com/tripod-k8s/tripod/proto/identity/v1"
 )
 
-// Decide returns what an authorizer says about the request of a context, for the envelope of the request. An envelope carries no conditions. For a
-// decision that has them, an authorizer answers here as it does to a handler chain that knows of none: it never allows the request.
-func Decide(ctx context.Context, decides Unconditional) (*identityv1.Decision, error) {
+// Decide returns what an authorizer says about the request of a context, for the envelope of the request. An envelope carries no
+// conditions, so Decide returns nil if it depends on conditions whether the request is allowed. The service that admits the object then asks
+// its own authorizer.
+func Decide(ctx context.Context, decides authorizer.Authorizer) (*identityv1.Decision, error) {
 	attributes, err := genericapifilters.GetAuthorizerAttributes(ctx)
 	if err != nil {
 		return nil, err
 	}
 	decision, reason, err := decides.Authorize(ctx, attributes)
+	if decision != authorizer.DecisionAllow && mayAllow(ctx, decides, attributes) {
+		return nil, nil
+	}
 	said := &identityv1.Decision{Verdict: identityv1.Decision_VERDICT_NO_OPINION, Reason: reason, Question: Question(attributes)}
 	switch decision {
 	case authorizer.DecisionAllow:

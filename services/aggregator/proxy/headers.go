@@ -11,6 +11,7 @@ import (
 	auditinternal "k8s.io/apiserver/pkg/apis/audit"
 	"k8s.io/apiserver/pkg/audit"
 	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
 	"k8s.io/client-go/transport"
 
 	"github.com/tripod-k8s/tripod/internal/hop/envelope"
@@ -20,7 +21,7 @@ import (
 )
 
 // seal returns the envelope that tells a backend all that the aggregator found out about the sender of a request. decides may be nil.
-func seal(req *http.Request, sender user.Info, decides trust.Unconditional, endings *Endings) (string, error) {
+func seal(req *http.Request, sender user.Info, decides authorizer.Authorizer, endings *Endings) (string, error) {
 	e := identityv1.Envelope{
 		ClientAddress: req.RemoteAddr,
 		Warnings:      warningsFrom(req.Context()),

@@ -18,12 +18,12 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
 	"k8s.io/apiserver/pkg/endpoints/handlers/responsewriters"
 	"k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/klog/v2"
 
 	"github.com/tripod-k8s/tripod/internal/hop/envelope"
-	"github.com/tripod-k8s/tripod/internal/hop/trust"
 	"github.com/tripod-k8s/tripod/services/aggregator/routing"
 	"github.com/tripod-k8s/tripod/services/aggregator/shares"
 	"github.com/tripod-k8s/tripod/services/aggregator/status"
@@ -41,7 +41,7 @@ type Forwarder struct {
 	// onGroupVersion may be nil (see NewForwarder).
 	onGroupVersion func(context.Context, schema.GroupVersion)
 	// decides may be nil (see Decide).
-	decides trust.Unconditional
+	decides authorizer.Authorizer
 	endings *Endings
 	// measures is set by Measure.
 	measures bool
@@ -66,7 +66,7 @@ func NewForwarder(
 }
 
 // Decide makes the forwarder tell the backend what the authorizer says about each request. Core and extensions find that out themselves.
-func (f *Forwarder) Decide(by trust.Unconditional) { f.decides = by }
+func (f *Forwarder) Decide(by authorizer.Authorizer) { f.decides = by }
 
 // ServeHTTP forwards the request.
 func (f *Forwarder) ServeHTTP(w http.ResponseWriter, req *http.Request) {

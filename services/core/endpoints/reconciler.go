@@ -138,7 +138,8 @@ func (r *Reconciler) ReconcileEndpoints(string, net.IP, []corev1.EndpointPort, b
 	return r.keepAll()
 }
 
-// ValidateIP implements reconcilers.EndpointReconciler. The address is core's, which is no endpoint; [Validate] is for those of aggregators.
+// ValidateIP implements reconcilers.EndpointReconciler. The address is core's, which is no endpoint; [Validate] is for those of
+// aggregators.
 func (r *Reconciler) ValidateIP(net.IP) error { return nil }
 
 // keepAll renews one endpoint for each IP address.

@@ -111,7 +111,8 @@ func TestHowLongAnAnswerHoldsAndWhatItDependsOn(t *testing.T) {
 			want: []string{account, "KIND_NODE uid of node"}},
 
 		// kube-apiserver accepts such tokens with the gate APIServerWebhookAuthenticationToken.
-		{name: "bound to a webhook", token: ofWebhook, fresh: 0, valid: end, want: []string{account}, other: &user.DefaultInfo{Name: name, UID: "uid of builder"}},
+		{name: "bound to a webhook", token: ofWebhook, fresh: 0, valid: end,
+			want: []string{account}, other: &user.DefaultInfo{Name: name, UID: "uid of builder"}},
 
 		{name: "in a secret", token: legacy, fresh: freshness,
 			objects: inSecret,

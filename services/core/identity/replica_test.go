@@ -124,16 +124,17 @@ func boundToken(t *testing.T, key *ecdsa.PrivateKey, issuer string, pod *api.Pod
 // claims returns the claims of a token for an hour.
 func claims(t *testing.T, account metav1.ObjectMeta, pod *api.Pod, secret *api.Secret, node *api.Node) (public *jwt.Claims, private any) {
 	t.Helper()
-	public, private, err := serviceaccount.Claims(api.ServiceAccount{ObjectMeta: account}, pod, secret, node, nil, nil, 3600, 0, []string{ownIssuer}, nil)
+	public, private, err := serviceaccount.Claims(
+		api.ServiceAccount{ObjectMeta: account}, pod, secret, node, nil, nil, 3600, 0, []string{ownIssuer}, nil)
 	require.NoError(t, err)
 	return public, private
 }
 
 // ofWebhook returns a token that is bound to the configuration of a webhook.
 func ofWebhook(t *testing.T) string {
-	public, private, err := serviceaccount.Claims(api.ServiceAccount{ObjectMeta: named("builder")}, nil, nil, nil,
-		&admissionregistrationv1.ValidatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: "webhook", UID: "uid of webhook"}}, nil, 3600, 0,
-		[]string{ownIssuer}, nil)
+	webhook := &admissionregistrationv1.ValidatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: "webhook", UID: "uid of webhook"}}
+	public, private, err := serviceaccount.Claims(
+		api.ServiceAccount{ObjectMeta: named("builder")}, nil, nil, nil, webhook, nil, 3600, 0, []string{ownIssuer}, nil)
 	require.NoError(t, err)
 	return sign(t, signingKey, ownIssuer, public, private)
 }

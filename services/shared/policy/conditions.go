@@ -19,15 +19,16 @@ func (p *Policy) ConditionsAwareAuthorize(ctx context.Context, attributes author
 	return authorizer.ConditionsAwareDecisionNoOpinion("", errNotSynced)
 }
 
-// EvaluateConditions implements authorizer.Authorizer. Conditions come from the configured authorizers, so these evaluate them here, in the service that
-// admits the object.
+// EvaluateConditions implements authorizer.Authorizer. Conditions come from the configured authorizers, so these evaluate them here, in the
+// service that admits the object.
 func (p *Policy) EvaluateConditions(
 	ctx context.Context, decision authorizer.ConditionsAwareDecision, data authorizer.ConditionsData,
 ) (authorizer.Decision, string, error) {
 	return p.authorizer.EvaluateConditions(ctx, decision, data)
 }
 
-// ConditionsAwareAuthorize implements authorizer.Authorizer. Mode Node attaches no conditions to what it decides by its graph, which core has.
+// ConditionsAwareAuthorize implements authorizer.Authorizer. Mode Node attaches no conditions to what it decides by its graph, which core
+// has.
 func (n *nodes) ConditionsAwareAuthorize(ctx context.Context, attributes authorizer.Attributes) authorizer.ConditionsAwareDecision {
 	if n.needGraph(attributes) {
 		return authorizer.ConditionsAwareDecisionFromParts(n.Authorize(ctx, attributes))
