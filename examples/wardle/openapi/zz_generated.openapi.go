@@ -69,9 +69,8 @@ func schema_tripod_examples_wardle_v1alpha1_Fischer(ref common.ReferenceCallback
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
 									SchemaProps: spec.SchemaProps{
-										Default: "",
-										Type:    []string{"string"},
-										Format:  "",
+										Type:   []string{"string"},
+										Format: "",
 									},
 								},
 							},
@@ -118,8 +117,7 @@ func schema_tripod_examples_wardle_v1alpha1_FischerList(ref common.ReferenceCall
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
 									SchemaProps: spec.SchemaProps{
-										Default: map[string]interface{}{},
-										Ref:     ref(v1alpha1.Fischer{}.OpenAPIModelName()),
+										Ref: ref(v1alpha1.Fischer{}.OpenAPIModelName()),
 									},
 								},
 							},
@@ -214,8 +212,7 @@ func schema_tripod_examples_wardle_v1alpha1_FlunderList(ref common.ReferenceCall
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
 									SchemaProps: spec.SchemaProps{
-										Default: map[string]interface{}{},
-										Ref:     ref(v1alpha1.Flunder{}.OpenAPIModelName()),
+										Ref: ref(v1alpha1.Flunder{}.OpenAPIModelName()),
 									},
 								},
 							},
@@ -348,8 +345,7 @@ func schema_tripod_examples_wardle_v1beta1_FlunderList(ref common.ReferenceCallb
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
 									SchemaProps: spec.SchemaProps{
-										Default: map[string]interface{}{},
-										Ref:     ref(v1beta1.Flunder{}.OpenAPIModelName()),
+										Ref: ref(v1beta1.Flunder{}.OpenAPIModelName()),
 									},
 								},
 							},
