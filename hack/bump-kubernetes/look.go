@@ -24,6 +24,7 @@ type state struct {
 	plugins []string
 	// flags are the flags of kube-apiserver.
 	flags []string
+	gates gates
 	// ahead are the modules of which Tripod requires a newer version than Kubernetes.
 	ahead []string
 }
@@ -42,6 +43,9 @@ func look() (state, error) {
 	if s.plugins, err = readPlugins(filepath.Join(dir, "pkg/kubeapiserver/options/plugins.go")); err != nil {
 		return s, err
 	}
+	if s.gates, err = lookAtGates(); err != nil {
+		return s, err
+	}
 	theirs, err := readRequirements(filepath.Join(dir, "go.mod"))
 	if err != nil {
 		return s, err
@@ -55,9 +59,11 @@ func look() (state, error) {
 	return s, nil
 }
 
-// dirOfKubernetes returns the folder with the source of Kubernetes, and downloads it if necessary.
-func dirOfKubernetes() (string, error) {
-	text, err := output("go", "mod", "download", "-json", kubernetes)
+func dirOfKubernetes() (string, error) { return dirOf(kubernetes) }
+
+// dirOf returns the folder with the source of a module, and downloads it if necessary.
+func dirOf(module string) (string, error) {
+	text, err := output("go", "mod", "download", "-json", module)
 	if err != nil {
 		return "", err
 	}

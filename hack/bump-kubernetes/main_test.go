@@ -4,6 +4,7 @@
 package main
 
 import (
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -89,6 +90,41 @@ func TestPluginsAreReadFromTheirList(t *testing.T) {
 	}
 }
 
+func TestGatesAreReadFromTheirMaps(t *testing.T) {
+	const content = `package features
+var a = map[featuregate.Feature]featuregate.VersionedSpecs{
+	genericfeatures.Older: {
+		{Version: version.MustParse("1.30"), Default: true, PreRelease: featuregate.Beta},
+		{Version: version.MustParse("1.35"), Default: true, LockToDefault: true, PreRelease: featuregate.GA},
+	},
+	Fresh: {{Version: version.MustParse("1.37"), Default: false, PreRelease: featuregate.Alpha}},
+}
+var b = map[featuregate.Feature][]featuregate.Feature{Fresh: {Older}}
+`
+	path := filepath.Join(t.TempDir(), "features.go")
+	for content, want := range map[string]gates{
+		content:              {"Older": "GA, true, locked", "Fresh": "Alpha, false"},
+		"package features\n": nil,
+	} {
+		if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		got, err := readGates(path)
+		if (err != nil) != (want == nil) || !maps.Equal(got, want) {
+			t.Errorf("got %q, %v, want %q", got, err, want)
+		}
+	}
+}
+
+func TestTheNewestPatchOfEtcdIsTaken(t *testing.T) {
+	versions := []string{"go.etcd.io/etcd/server/v3", "v3.6.16", "v3.7.0", "v3.7.3", "v3.7.10", "v3.7.11-rc.0", "v3.8.0-alpha.0"}
+	for of, want := range map[string]string{"v3.7.0": "v3.7.10", "v3.7.12": "v3.7.12", "v3.6.8": "v3.6.16", "v3.5.1": "v3.5.1"} {
+		if got := newestPatch(versions, of); got != want {
+			t.Errorf("newest patch of %s is %s, want %s", of, got, want)
+		}
+	}
+}
+
 func TestFlagsAreReadFromTheirPage(t *testing.T) {
 	const page = "# Flags\n\n`--help` shows them.\n\n| flag | core | |\n|---|---|---|\n| `--bind-address` | derived | |\n| `--v` | yes | like `--vmodule` |\n"
 	if got, want := flagsIn(page), []string{"--bind-address", "--v"}; !slices.Equal(got, want) {
@@ -97,8 +133,10 @@ func TestFlagsAreReadFromTheirPage(t *testing.T) {
 }
 
 func TestTheReportSaysWhatToLookAt(t *testing.T) {
-	before := state{version: "v1.36.3", etcd: "v3.6.8", plugins: []string{"admit", "gc"}, flags: []string{"--a", "--b"}}
+	before := state{version: "v1.36.3", etcd: "v3.6.8", plugins: []string{"admit", "gc"}, flags: []string{"--a", "--b"},
+		gates: gates{"Older": "Beta, true", "Same": "Beta, true", "Tracing": "GA, true"}}
 	after := state{version: "v1.37.0", etcd: "v3.7.0", plugins: []string{"admit", "gc", "fresh"}, flags: []string{"--b"},
+		gates: gates{"Older": "GA, true, locked", "Same": "Beta, true", "Fresh": "Alpha, false"},
 		ahead: []string{"golang.org/x/net v0.61.0 (Kubernetes: v0.49.0)"}}
 	got := summary(before, after, true, "\nkube changed newErrWatcher\n  Look at: a.go\n", []string{"go.mod"}, []string{"README.md"})
 	for _, want := range []string{
@@ -109,15 +147,17 @@ func TestTheReportSaysWhatToLookAt(t *testing.T) {
 		"shows:\n   go.mod\n",
 		"specs.txt, belongs to a version: make conformance-refresh finds those of v1.37.0",
 		"vulnerabilities. Tests decide whether they go together:\n   golang.org/x/net v0.61.0 (Kubernetes: v0.49.0)\n",
-		"name v1.36.3, most of them in examples:\n   README.md\n",
-		"make verify test conformance kubectl-suite",
+		"defaults:\n   new:  Fresh (Alpha, false)\n   now:  Older (GA, true, locked, before: Beta, true)\n   gone: Tracing (GA, true)\n",
+		"name v1.36.3 or etcd v3.6.8, most of them in examples:\n   README.md\n",
+		"CHANGELOG-1.37.md",
+		"make refresh-advisories verify test conformance kubectl-suite",
 	} {
 		if !strings.Contains(got, want) {
 			t.Errorf("the report lacks %q:\n%s", want, got)
 		}
 	}
 	got = summary(before, before, false, "", nil, nil)
-	for _, want := range []string{"leans on: none changed.", "is about): the same.", "gets which): the same."} {
+	for _, want := range []string{"leans on: none changed.", "is about): the same.", "gets which): the same.", "defaults: the same."} {
 		if !strings.Contains(got, want) {
 			t.Errorf("the report lacks %q:\n%s", want, got)
 		}

@@ -8,6 +8,8 @@ import (
 	"io"
 	"slices"
 	"strings"
+
+	"golang.org/x/mod/semver"
 )
 
 // specs is the list of conformance specs, which belongs to one version.
@@ -24,7 +26,8 @@ func report(out io.Writer, before, after state) error {
 		return err
 	}
 	// Examples that name a version may keep an old one. git grep fails if there are none.
-	naming, _ := output("git", "grep", "--name-only", "--fixed-strings", before.version, "--", "*.md", "*.txt", "*.yaml", "*.tmpl")
+	naming, _ := output("git", "grep", "--name-only", "--fixed-strings", "-e", before.version, "-e", strings.TrimPrefix(before.etcd, "v"),
+		"--", "*.md", "*.txt", "*.yaml", "*.tmpl", "*_test.go")
 	_, err = io.WriteString(out, summary(before, after, errOfInsides != nil, insides, changed, strings.Fields(naming)))
 	return err
 }
@@ -48,27 +51,32 @@ func summary(before, after state, differ bool, insides string, changed, naming [
 	b.WriteString("\n3. Flags of kube-apiserver (local/kubeapiserver/routes.go decides which service gets which):")
 	b.WriteString(difference(before.flags, after.flags))
 
-	b.WriteString("\n4. Files that changed, as `git diff` shows:\n")
+	b.WriteString("\n4. Feature gates, with their defaults:")
+	b.WriteString(differenceOfGates(before.gates, after.gates))
+
+	b.WriteString("\n5. Files that changed, as `git diff` shows:\n")
 	for _, file := range changed {
 		b.WriteString("   " + file + "\n")
 	}
 
-	fmt.Fprintf(&b, "\n5. The list of conformance specs, %s, belongs to a version: "+
+	fmt.Fprintf(&b, "\n6. The list of conformance specs, %s, belongs to a version: "+
 		"make conformance-refresh finds those of %s\n", specs, after.version)
 	if len(after.ahead) > 0 {
-		b.WriteString("\n6. Modules that Tripod requires in a newer version than Kubernetes, " +
+		b.WriteString("\n7. Modules that Tripod requires in a newer version than Kubernetes, " +
 			"mostly because of vulnerabilities. Tests decide whether they go together:\n")
 		for _, module := range after.ahead {
 			b.WriteString("   " + module + "\n")
 		}
 	}
 	if len(naming) > 0 && before.version != after.version {
-		fmt.Fprintf(&b, "\n7. These name %s, most of them in examples:\n", before.version)
+		fmt.Fprintf(&b, "\n8. These name %s or etcd %s, most of them in examples:\n", before.version, before.etcd)
 		for _, file := range naming {
 			b.WriteString("   " + file + "\n")
 		}
 	}
-	b.WriteString("\nThen: make verify test conformance kubectl-suite\n")
+	fmt.Fprintf(&b, "\n9. The urgent upgrade notes of Kubernetes %s (CHANGELOG-%s.md in its repository).\n",
+		after.version, strings.TrimPrefix(semver.MajorMinor(after.version), "v"))
+	b.WriteString("\nThen: make refresh-advisories verify test conformance kubectl-suite\n")
 	return b.String()
 }
 

@@ -41,6 +41,31 @@ func readRequirements(path string) (requirements, error) {
 	return result, nil
 }
 
+// takeNewestEtcd replaces the version of etcd by its newest patch release. Kubernetes stays with one that may lack fixes.
+func (r requirements) takeNewestEtcd() error {
+	text, err := output("go", "list", "-m", "-versions", etcdServer)
+	if err != nil {
+		return err
+	}
+	old := r[etcdServer]
+	for path, version := range r {
+		if strings.HasPrefix(path, etcd) && version == old {
+			r[path] = newestPatch(strings.Fields(text), old)
+		}
+	}
+	return nil
+}
+
+// newestPatch returns the newest release of the minor version of a version.
+func newestPatch(versions []string, of string) string {
+	for _, version := range versions {
+		if semver.Prerelease(version) == "" && semver.MajorMinor(version) == semver.MajorMinor(of) {
+			of = newest(of, version)
+		}
+	}
+	return of
+}
+
 // requireEdits returns the arguments of `go mod edit` that make one of our modules require what belongs to a version of Kubernetes: its
 // version of etcd unless ours is newer, and its staging modules if the line had their version before. (Replace lines decide about these,
 // but a require line with an old version would mislead.)
