@@ -46,9 +46,8 @@ func (w *writer) WriteHeader(code int) {
 		return
 	}
 	w.begun = true
-	_, encoded := w.Header()["Content-Encoding"]
 	_, measured := w.Header()["Content-Length"]
-	if code == http.StatusOK && !encoded && !measured {
+	if code == http.StatusOK && !measured {
 		w.begin()
 	}
 	w.answer.WriteHeader(code)

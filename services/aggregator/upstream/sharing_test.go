@@ -5,6 +5,7 @@ package upstream
 
 import (
 	"bufio"
+	"compress/gzip"
 	"context"
 	"errors"
 	"io"
@@ -71,6 +72,11 @@ func (b *broadcaster) watch(w http.ResponseWriter, req *http.Request) {
 		delete(b.streams, events)
 	}()
 	w.Header().Set("Content-Type", "application/json")
+	write := io.WriteString
+	if req.Header.Get("Accept-Encoding") == "gzip" {
+		w.Header().Set("Content-Encoding", "gzip")
+		write = compress
+	}
 	w.WriteHeader(http.StatusOK)
 	w.(http.Flusher).Flush()
 	for {
@@ -79,7 +85,7 @@ func (b *broadcaster) watch(w http.ResponseWriter, req *http.Request) {
 			if event == "" {
 				return
 			}
-			if _, err := io.WriteString(w, event+"\n"); err != nil {
+			if _, err := write(w, event+"\n"); err != nil {
 				return
 			}
 			w.(http.Flusher).Flush()
@@ -87,6 +93,15 @@ func (b *broadcaster) watch(w http.ResponseWriter, req *http.Request) {
 			return
 		}
 	}
+}
+
+// compress writes an event as kube-apiserver does to a client that accepts gzip: each one is compressed on its own.
+func compress(w io.Writer, event string) (int, error) {
+	compressor := gzip.NewWriter(w)
+	if _, err := io.WriteString(compressor, event); err != nil {
+		return 0, err
+	}
+	return len(event), compressor.Close()
 }
 
 // send sends an event to all watches. An empty one ends them.
@@ -107,7 +122,14 @@ func (b *broadcaster) count() int {
 // watch opens a watch.
 func watch(t *testing.T, b *Backend, query string) (*http.Response, context.CancelFunc) {
 	t.Helper()
+	return watchEncoded(t, b, query, "")
+}
+
+// watchEncoded opens a watch of a client that accepts an encoding.
+func watchEncoded(t *testing.T, b *Backend, query, encoding string) (*http.Response, context.CancelFunc) {
+	t.Helper()
 	req := newRequest(t, http.MethodGet, "")
+	req.Header.Set("Accept-Encoding", encoding)
 	req.URL.Path, req.URL.RawQuery, req.RemoteAddr = "/api/v1/namespaces/a/configmaps", "watch=1&"+query, "192.0.2.1:1"
 	ctx, cancel := context.WithCancel(req.Context())
 	resp, err := b.RoundTrip(classified(t, req.WithContext(ctx), routing.Target{Owner: routing.Core}))
@@ -180,6 +202,35 @@ func TestWatchesShare(t *testing.T) {
 		require.NoError(t, err)
 		assert.Equal(t, "event 2\n", string(rest), "the end comes after the events")
 	}
+}
+
+// Informers watch so, since Kubernetes 1.37.
+func TestCompressedWatchesShare(t *testing.T) {
+	replica := newBroadcaster(true)
+	b, _ := serveBroadcaster(t, replica)
+	watch(t, b, "")
+	plain, _ := watch(t, b, "")
+	all := []*http.Response{}
+	for range 2 {
+		resp, _ := watchEncoded(t, b, "", "gzip")
+		assert.True(t, isShared(t, resp))
+		assert.Equal(t, "gzip", resp.Header.Get("Content-Encoding"))
+		all = append(all, resp)
+	}
+	eventually(t, "all watch", func() bool { return replica.count() == 4 })
+	replica.send("event 1")
+	replica.send("event 2")
+	replica.send("")
+	for _, resp := range all {
+		text, err := gzip.NewReader(resp.Body)
+		require.NoError(t, err)
+		got, err := io.ReadAll(text)
+		require.NoError(t, err)
+		assert.Equal(t, "event 1\nevent 2\n", string(got))
+	}
+	got, err := io.ReadAll(plain.Body)
+	require.NoError(t, err)
+	assert.Equal(t, "event 1\nevent 2\n", string(got))
 }
 
 func TestACancelledWatchLeavesItsSession(t *testing.T) {
