@@ -5,6 +5,7 @@ package streaming
 
 import (
 	"bufio"
+	"context"
 	"fmt"
 	"io"
 	"net"
@@ -19,6 +20,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 
@@ -102,24 +105,38 @@ func (a *application) publish(t *testing.T, cluster *framework.Cluster) map[stri
 	created.Status.PodIP = address
 	_, err = client.CoreV1().Pods(p.namespace).UpdateStatus(t.Context(), created, metav1.UpdateOptions{})
 	require.NoError(t, err)
-	_, err = client.CoreV1().Services(p.namespace).Create(t.Context(), &corev1.Service{
-		ObjectMeta: metav1.ObjectMeta{Name: "service"}, Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Name: "web", Port: 80}}},
-	}, metav1.CreateOptions{})
-	require.NoError(t, err)
-	//nolint:staticcheck // The proxy of services goes by Endpoints.
-	_, err = client.CoreV1().Endpoints(p.namespace).Create(t.Context(), &corev1.Endpoints{
-		ObjectMeta: metav1.ObjectMeta{Name: "service"},
-		Subsets: []corev1.EndpointSubset{{
-			Addresses: []corev1.EndpointAddress{{IP: address, TargetRef: &corev1.ObjectReference{Kind: "Pod", Namespace: p.namespace, Name: p.name}}},
-			Ports:     []corev1.EndpointPort{{Name: "web", Port: int32(port)}},
-		}},
-	}, metav1.CreateOptions{})
-	require.NoError(t, err)
+	a.publishService(t, cluster, p, address, port)
 	return map[string]string{
 		"node":    "/api/v1/nodes/" + p.node + "/proxy",
 		"pod":     "/api/v1/namespaces/" + p.namespace + "/pods/" + p.name + ":" + strconv.Itoa(port) + "/proxy",
 		"service": "/api/v1/namespaces/" + p.namespace + "/services/service:web/proxy",
 	}
+}
+
+// publishService makes a pod the only one of its service, and waits until the API server proxies to it.
+func (a *application) publishService(t *testing.T, cluster *framework.Cluster, p *pod, address string, port int) {
+	t.Helper()
+	client := kubeClient(t, cluster.Admin())
+	_, err := client.CoreV1().Services(p.namespace).Create(t.Context(), &corev1.Service{
+		ObjectMeta: metav1.ObjectMeta{Name: "service"}, Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Name: "web", Port: 80}}},
+	}, metav1.CreateOptions{})
+	require.NoError(t, err)
+	_, err = client.DiscoveryV1().EndpointSlices(p.namespace).Create(t.Context(), &discoveryv1.EndpointSlice{
+		ObjectMeta:  metav1.ObjectMeta{Name: "service", Labels: map[string]string{discoveryv1.LabelServiceName: "service"}},
+		AddressType: discoveryv1.AddressTypeIPv4,
+		Endpoints: []discoveryv1.Endpoint{{
+			Addresses: []string{address}, TargetRef: &corev1.ObjectReference{Kind: "Pod", Namespace: p.namespace, Name: p.name},
+		}},
+		Ports: []discoveryv1.EndpointPort{{Name: new("web"), Port: new(int32(port))}},
+	}, metav1.CreateOptions{})
+	require.NoError(t, err)
+	framework.Eventually(t, "the API server has the endpoint of the service", func(ctx context.Context) error {
+		err := client.CoreV1().RESTClient().Get().AbsPath("/api/v1/namespaces", p.namespace, "services/service:web/proxy/ready").Do(ctx).Error()
+		if apierrors.IsServiceUnavailable(err) {
+			return err
+		}
+		return nil
+	})
 }
 
 func listenOn(t *testing.T, address string) net.Listener {
