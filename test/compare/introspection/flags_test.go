@@ -13,12 +13,16 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	utilversion "k8s.io/apimachinery/pkg/util/version"
+	"k8s.io/component-base/version"
+
 	"github.com/tripod-k8s/tripod/test/framework"
 	"github.com/tripod-k8s/tripod/test/framework/both"
 )
 
 // unusualFlags are flags of all sections that few people set, each with another value than its default.
 func unusualFlags(dir string) []string {
+	shown := utilversion.MustParse(version.DefaultKubeBinaryVersion).SubtractMinor(1) // no other is allowed
 	return []string{
 		"--livez-grace-period=1s", "--request-timeout=50s", "--min-request-timeout=900", "--storage-initialization-timeout=50s",
 		"--cors-allowed-origins=//example.com$", "--strict-transport-security-directives=max-age=31536000,includeSubDomains", "--goaway-chance=0.01",
@@ -30,7 +34,7 @@ func unusualFlags(dir string) []string {
 		"--audit-log-path=" + filepath.Join(dir, "audit.log"), "--audit-log-compress", "--audit-log-mode=batch",
 		"--profiling=false", "--debug-socket-path=" + filepath.Join(dir, "debug.sock"),
 		"--authorization-webhook-cache-authorized-ttl=1m", "--service-account-extend-token-expiration=false", "--api-audiences=one,two",
-		"--default-not-ready-toleration-seconds=10", "--show-hidden-metrics-for-version=1.35", "--disabled-metrics=apiserver_longrunning_requests",
+		"--default-not-ready-toleration-seconds=10", "--show-hidden-metrics-for-version=" + shown.String(), "--disabled-metrics=apiserver_longrunning_requests",
 		"--allow-metric-labels=apiserver_request_total,verb='GET'", "--log-flush-frequency=1s", "--v=1", "--event-ttl=30m",
 		"--enable-logs-handler", "--kubelet-preferred-address-types=Hostname", "--aggregator-reject-forwarding-redirect=false",
 		"--enable-priority-and-fairness=false", "--apiserver-count=2", "--allow-privileged=false",

@@ -28,8 +28,8 @@ func TestEachServiceTellsAboutItself(t *testing.T) {
 	}{
 		{"/metrics", "tripod_backend_requests_total"},
 		{"/metrics?service=aggregator", "tripod_backend_requests_total"},
-		{"/metrics?service=core", `apiserver_storage_objects{resource="pods"}`},
-		{"/metrics?service=extensions", `apiserver_storage_objects{resource="customresourcedefinitions.apiextensions.k8s.io"}`},
+		{"/metrics?service=core", `apiserver_resource_objects{group="",resource="pods"}`},
+		{"/metrics?service=extensions", `apiserver_resource_objects{group="apiextensions.k8s.io",resource="customresourcedefinitions"}`},
 		{"/metrics/slis?service=extensions", "poststarthook/crd-informer-synced"},
 		{"/statusz?service=core", "Binary version"},
 		{"/flagz?service=core", "service-cluster-ip-range"},
