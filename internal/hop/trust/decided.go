@@ -21,8 +21,8 @@ import (
 )
 
 // Decide returns what an authorizer says about the request of a context, for the envelope of the request. An envelope carries no
-// conditions, so Decide returns nil if it depends on conditions whether the request is allowed. The service that admits the object then asks
-// its own authorizer.
+// conditions, so Decide returns nil if it depends on conditions whether the request is allowed. The service that admits the object then
+// asks its own authorizer.
 func Decide(ctx context.Context, decides authorizer.Authorizer) (*identityv1.Decision, error) {
 	attributes, err := genericapifilters.GetAuthorizerAttributes(ctx)
 	if err != nil {
