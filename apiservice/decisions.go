@@ -25,9 +25,10 @@ const (
 	maxDecisions = 4096
 )
 
-// decisions keeps the decisions of an authorizer that a service wants kept. It keeps no errors.
+// decisions keeps the decisions of an authorizer that a service wants kept. It keeps no errors, and no decisions with conditions: the methods
+// for those are the authorizer's own.
 type decisions struct {
-	next  authorizer.Authorizer
+	authorizer.Authorizer
 	keep  func(authorizer.Attributes) bool
 	known *cache.LRUExpireCache
 }
@@ -48,13 +49,13 @@ type decided struct {
 // Authorize implements authorizer.Authorizer.
 func (d *decisions) Authorize(ctx context.Context, asked authorizer.Attributes) (authorizer.Decision, string, error) {
 	if !d.keep(asked) {
-		return d.next.Authorize(ctx, asked)
+		return d.Authorizer.Authorize(ctx, asked)
 	}
 	key := questionOf(asked)
 	if known, ok := d.known.Get(key); ok {
 		return known.(decided).decision, known.(decided).reason, nil
 	}
-	decision, reason, err := d.next.Authorize(ctx, asked)
+	decision, reason, err := d.Authorizer.Authorize(ctx, asked)
 	if err == nil {
 		d.known.Add(key, decided{decision, reason}, decisionsKept)
 	}

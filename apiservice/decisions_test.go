@@ -22,6 +22,7 @@ import (
 
 // core answers questions, and counts them.
 type core struct {
+	authorizer.Authorizer
 	asked    int
 	decision authorizer.Decision
 	fails    error
