@@ -57,8 +57,7 @@ func schema_search_apis_search_v1beta1_CollectionResource(ref common.ReferenceCa
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
 									SchemaProps: spec.SchemaProps{
-										Default: map[string]interface{}{},
-										Ref:     ref(v1beta1.CollectionResourceType{}.OpenAPIModelName()),
+										Ref: ref(v1beta1.CollectionResourceType{}.OpenAPIModelName()),
 									},
 								},
 							},
@@ -132,8 +131,7 @@ func schema_search_apis_search_v1beta1_CollectionResourceList(ref common.Referen
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
 									SchemaProps: spec.SchemaProps{
-										Default: map[string]interface{}{},
-										Ref:     ref(v1beta1.CollectionResource{}.OpenAPIModelName()),
+										Ref: ref(v1beta1.CollectionResource{}.OpenAPIModelName()),
 									},
 								},
 							},
