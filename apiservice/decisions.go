@@ -25,8 +25,8 @@ const (
 	maxDecisions = 4096
 )
 
-// decisions keeps the decisions of an authorizer that a service wants kept. It keeps no errors, and no decisions with conditions: the methods
-// for those are the authorizer's own.
+// decisions keeps the decisions of an authorizer that a service wants kept. It keeps no errors, and no decisions with conditions: the
+// methods for those are the authorizer's own.
 type decisions struct {
 	authorizer.Authorizer
 	keep  func(authorizer.Attributes) bool
