@@ -10,13 +10,17 @@ import (
 	"encoding/json"
 	"fmt"
 
+	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
+	definitioninstall "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/install"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apiextensions-apiserver/pkg/registry/customresource/tableconvertor"
+	definitiontable "k8s.io/apiextensions-apiserver/pkg/registry/customresourcedefinition/tableconvertor"
 	metatable "k8s.io/apimachinery/pkg/api/meta/table"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
 	kubernetesjson "k8s.io/apimachinery/pkg/util/json"
 	"k8s.io/apiserver/pkg/registry/rest"
 	"k8s.io/kube-aggregator/pkg/apis/apiregistration"
@@ -65,7 +69,10 @@ func New(ctx context.Context, kind schema.GroupVersionKind, columns []byte, incl
 	switch {
 	case kind.Group == apiregistration.GroupName && aggregatorscheme.Scheme.Recognizes(kind):
 		t.Columns, err = columnsOf(ctx, apiServices, &apiregistration.APIServiceList{})
-		t.cells = func(ctx context.Context, object []byte) ([]any, error) { return apiServiceCells(ctx, kind, object) }
+		t.cells = cellsBy(apiServices, aggregatorscheme.Codecs, kind)
+	case kind.Group == apiextensions.GroupName && definitionScheme.Recognizes(kind):
+		t.Columns, err = columnsOf(ctx, definitions, &apiextensions.CustomResourceDefinitionList{})
+		t.cells = cellsBy(definitions, definitionCodecs, kind)
 	case legacyscheme.Scheme.Recognizes(kind) && kind.GroupKind() != withoutColumns:
 		t.Columns, err = builtInColumns(kind)
 		t.cells = func(_ context.Context, object []byte) ([]any, error) { return builtInCells(kind, object) }
@@ -153,17 +160,17 @@ func WithoutContent(object []byte) ([]byte, error) {
 
 // customColumns sets the columns of custom resources, and of kinds that have none.
 func (t *Table) customColumns(ctx context.Context, kind schema.GroupVersionKind, columns []byte) error {
-	definitions := unknown
+	defined := unknown
 	switch {
 	case len(columns) > 0:
-		if definitions = nil; json.Unmarshal(columns, &definitions) != nil {
-			definitions = onlyAge
+		if defined = nil; json.Unmarshal(columns, &defined) != nil {
+			defined = onlyAge
 		}
 	case !legacyscheme.Scheme.Recognizes(kind):
-		definitions = onlyAge
+		defined = onlyAge
 	}
 	// A column that cannot be parsed leaves the table without those after it.
-	convertor, err := tableconvertor.New(definitions)
+	convertor, err := tableconvertor.New(defined)
 	if err != nil && convertor == nil {
 		return err
 	}
@@ -193,12 +200,26 @@ func cellsOf(ctx context.Context, convertor rest.TableConvertor, object runtime.
 // apiServices has the columns that kube-aggregator shows. They need no store.
 var apiServices = &apiservicestorage.REST{}
 
-func apiServiceCells(ctx context.Context, kind schema.GroupVersionKind, text []byte) ([]any, error) {
-	object, _, err := aggregatorscheme.Codecs.UniversalDecoder().Decode(text, &kind, nil)
-	if err != nil {
-		return nil, err
+// definitions has the columns of CustomResourceDefinitions.
+var (
+	definitions      = definitiontable.New()
+	definitionScheme = runtime.NewScheme()
+	definitionCodecs = serializer.NewCodecFactory(definitionScheme)
+)
+
+func init() { definitioninstall.Install(definitionScheme) }
+
+// cellsBy makes the cells of objects by what Kubernetes itself has for their kind.
+func cellsBy(
+	convertor rest.TableConvertor, codecs serializer.CodecFactory, kind schema.GroupVersionKind,
+) func(context.Context, []byte) ([]any, error) {
+	return func(ctx context.Context, text []byte) ([]any, error) {
+		object, _, err := codecs.UniversalDecoder().Decode(text, &kind, nil)
+		if err != nil {
+			return nil, err
+		}
+		return cellsOf(ctx, convertor, object)
 	}
-	return cellsOf(ctx, apiServices, object)
 }
 
 func customCells(ctx context.Context, convertor rest.TableConvertor, text []byte) ([]any, error) {
