@@ -17,8 +17,8 @@
 //
 // # Behind Tripod
 //
-// A service that is given a certificate by Tripod's service CA (--service-cert-file) is a leg of Tripod. It tells the aggregators what it
-// serves and how each replica is, so no client polls. The aggregator tells it who sent a request and what the policy of the cluster says
+// A service that is given a certificate by Tripod's service CA (--service-cert-file) is a backend of Tripod. It tells the aggregators what
+// it serves and how each replica is, so no client polls. The aggregator tells it who sent a request and what the policy of the cluster says
 // about it, so neither asks twice, and a change of policy is in force at once. Its APIServices are registered by themselves.
 //
 // # Behind kube-apiserver

@@ -18,13 +18,13 @@ import (
 	"k8s.io/apiserver/pkg/storage/storagebackend"
 	cliflag "k8s.io/component-base/cli/flag"
 
-	"github.com/tripod-k8s/tripod/internal/leg"
+	"github.com/tripod-k8s/tripod/internal/backend"
 	"github.com/tripod-k8s/tripod/internal/service"
 )
 
 // options are the flags of a service.
 type options struct {
-	leg.Options
+	backend.Options
 	admission *genericoptions.AdmissionOptions
 
 	// These are for a service behind kube-apiserver.
@@ -43,7 +43,7 @@ type options struct {
 // completed are options that were completed and found valid.
 type completed struct {
 	*options
-	neighbours leg.Neighbours
+	neighbours backend.Neighbours
 }
 
 func newOptions(s *Service) *options {
@@ -60,7 +60,7 @@ func newOptions(s *Service) *options {
 	serving.Required = true
 	// The aggregator, its client, sends many requests over one connection.
 	serving.HTTP2MaxStreamsPerConnection = 1000
-	o.Options = leg.NewOptions(s.Name, service.NewGenericOptions(newEtcdOptions(s, t), serving))
+	o.Options = backend.NewOptions(s.Name, service.NewGenericOptions(newEtcdOptions(s, t), serving))
 	o.Program = s.Name
 	for _, plugin := range s.Plugins {
 		o.admission.Plugins.Register(plugin.Name, func(io.Reader) (admission.Interface, error) { return plugin.New(o.environment) })

@@ -26,7 +26,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/kube-openapi/pkg/validation/spec"
 
-	"github.com/tripod-k8s/tripod/internal/leg"
+	"github.com/tripod-k8s/tripod/internal/backend"
 	"github.com/tripod-k8s/tripod/internal/service"
 	backendv1 "github.com/tripod-k8s/tripod/proto/backend/v1"
 )
@@ -35,8 +35,8 @@ import (
 type config struct {
 	options *completed
 	generic *genericapiserver.RecommendedConfig
-	// leg is nil behind kube-apiserver.
-	leg *leg.Config
+	// backend is nil behind kube-apiserver.
+	backend *backend.Config
 	// served are the resources and subresources in each version, "GROUP/VERSION NAME".
 	served []string
 }
@@ -52,7 +52,7 @@ func newConfig(ctx context.Context, o *completed) (*config, error) {
 		}
 		return prepare(ctx, &config{options: o, generic: generic})
 	}
-	built, err := leg.NewConfig(ctx, &o.Options, o.neighbours, leg.Settings{
+	built, err := backend.NewConfig(ctx, &o.Options, o.neighbours, backend.Settings{
 		API:    api,
 		Codecs: o.types.codecs,
 		Serves: o.types.serves(o.service),
@@ -60,7 +60,7 @@ func newConfig(ctx context.Context, o *completed) (*config, error) {
 			return applyAccess(o, config, core)
 		},
 		Admission: o.admission,
-		Initializers: func(c *leg.Config) ([]admission.PluginInitializer, error) {
+		Initializers: func(c *backend.Config) ([]admission.PluginInitializer, error) {
 			client, err := c.KubernetesClient()
 			if err != nil {
 				return nil, err
@@ -73,7 +73,7 @@ func newConfig(ctx context.Context, o *completed) (*config, error) {
 	if err != nil {
 		return nil, err
 	}
-	return prepare(ctx, &config{options: o, generic: built.Generic, leg: built})
+	return prepare(ctx, &config{options: o, generic: built.Generic, backend: built})
 }
 
 // prepare has the service open what its parts share, now that the environment is complete, and closes it again if that fails.
@@ -142,9 +142,9 @@ func (t *types) serves(s *Service) func(schema.GroupVersion) bool {
 // server is a service before it serves.
 type server struct {
 	*config
-	api   *genericapiserver.GenericAPIServer
-	leg   *leg.Server
-	hooks *hooks
+	api     *genericapiserver.GenericAPIServer
+	backend *backend.Server
+	hooks   *hooks
 }
 
 func newServer(c *config) (*server, error) {
@@ -172,8 +172,8 @@ func (c *config) newServer() (*server, error) {
 	if err := c.options.environment.install(api, s.hooks, c.options.service.ReadyChecks); err != nil {
 		return nil, err
 	}
-	if c.leg != nil {
-		s.leg, err = c.leg.NewServer(api, nil)
+	if c.backend != nil {
+		s.backend, err = c.backend.NewServer(api, nil)
 	}
 	return s, err
 }
@@ -232,12 +232,12 @@ func (s *server) Run(ctx context.Context, ports *service.Ports) error {
 }
 
 func (s *server) serve(ctx context.Context, ports *service.Ports) error {
-	if s.leg == nil {
+	if s.backend == nil {
 		prepared := s.api.PrepareRun()
 		ports.Probes.Serve(s.api.Handler.NonGoRestfulMux)
 		return prepared.RunWithContext(ctx)
 	}
-	return s.leg.Run(ctx, ports, func(publisher leg.Publisher) error {
+	return s.backend.Run(ctx, ports, func(publisher backend.Publisher) error {
 		catalog, err := s.catalog()
 		if err == nil {
 			publisher.SetCatalog(catalog)

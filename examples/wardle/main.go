@@ -1,7 +1,8 @@
 // Copyright The Tripod Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Command wardle is the sample API service of Kubernetes' documentation (k8s.io/sample-apiserver), with the same API, as a leg of Tripod.
+// Command wardle is the sample API service of Kubernetes' documentation (k8s.io/sample-apiserver), with the same API, as a backend of
+// Tripod.
 package main
 
 import (

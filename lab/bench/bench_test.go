@@ -24,7 +24,7 @@ import (
 )
 
 func TestWorkloadsHaveDifferentNames(t *testing.T) {
-	seen := map[string]bool{startPart: true, crowdPart: true, legsPart: true}
+	seen := map[string]bool{startPart: true, crowdPart: true, apiServicesPart: true}
 	for _, w := range workloads() {
 		assert.False(t, seen[w.String()], "two workloads are called %s", w)
 		seen[w.String()] = true
@@ -203,18 +203,18 @@ func TestTablesShowRatiosAndFailures(t *testing.T) {
 
 func TestAPIServicesOfOthersAreComparedWithStock(t *testing.T) {
 	r := exampleReport()
-	r.Legs = &legs{
-		report:      newReport(&options{rounds: 1, sides: legSides()}),
-		Failovers:   map[string][]failover{stock: {{Requests: 100, Failed: 50, Seconds: 10, Endless: true}}, leg: {{Requests: 100}}},
-		Revocations: map[string][]float64{stock: {9, 3, 5}, leg: {2}},
+	r.APIServices = &apiServices{
+		report:      newReport(&options{rounds: 1, sides: apiServiceSides()}),
+		Failovers:   map[string][]failover{stock: {{Requests: 100, Failed: 50, Seconds: 10, Endless: true}}, ownBackend: {{Requests: 100}}},
+		Revocations: map[string][]float64{stock: {9, 3, 5}, ownBackend: {2}},
 	}
-	for i, s := range legSides() {
-		for _, w := range legWorkloads() {
+	for i, s := range apiServiceSides() {
+		for _, w := range apiServiceWorkloads() {
 			measured := values{cpuPerRequest: 4 - float64(i), cpuWhenBusy: 2}
 			if w.fanOut {
 				measured = values{cpuPerEvent: 10}
 			}
-			r.Legs.add(s, w, alone, measured)
+			r.APIServices.add(s, w, alone, measured)
 		}
 	}
 	r.finish()
@@ -223,12 +223,12 @@ func TestAPIServicesOfOthersAreComparedWithStock(t *testing.T) {
 	text := strings.Join(strings.Fields(output.String()), " ")
 	for _, line := range []string{
 		"GET flunders certificates 500 4.00 ×0.75 ×0.50 2.00 ×1.00 ×1.00",
-		"stock - 10.0 [still after 10] 50 of 100 5.00 9.00", "leg - - [none failed] 0 of 100 2.00 2.00",
+		"stock - 10.0 [still after 10] 50 of 100 5.00 9.00", "backend - - [none failed] 0 of 100 2.00 2.00",
 		"CPU per GET, LIST, CREATE of an API service none ≤ 0.6 0.50 met", "the same of 16 busy clients none ≤ 0.6 1.00 **not met**",
 	} {
 		assert.Contains(t, text, line)
 	}
-	require.Len(t, r.Legs.Rows, 4)
+	require.Len(t, r.APIServices.Rows, 4)
 }
 
 func TestPageAndGraphAreWritten(t *testing.T) {

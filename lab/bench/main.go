@@ -80,8 +80,8 @@ func (o *options) measure(ctx context.Context, r *report) (err error) {
 			return err
 		}
 	}
-	if r.Legs == nil && o.run.MatchString(legsPart) {
-		if err := o.measureLegs(ctx, r); err != nil {
+	if r.APIServices == nil && o.run.MatchString(apiServicesPart) {
+		if err := o.measureAPIServices(ctx, r); err != nil {
 			return err
 		}
 	}

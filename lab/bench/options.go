@@ -22,9 +22,9 @@ import (
 
 // Parts that -run selects by name, like workloads.
 const (
-	startPart = "START"
-	crowdPart = "CRDs"
-	legsPart  = "LEGS"
+	startPart       = "START"
+	crowdPart       = "CRDs"
+	apiServicesPart = "API SERVICES"
 )
 
 // options are the flags of the command.
@@ -127,7 +127,7 @@ func listParts(w io.Writer) error {
 		fmt.Fprintln(w, one)
 	}
 	fmt.Fprintln(w, crowdPart)
-	fmt.Fprintln(w, legsPart)
+	fmt.Fprintln(w, apiServicesPart)
 	return errListed
 }
 

@@ -37,8 +37,8 @@ type report struct {
 	Crowds []*crowd
 	Phases []phase
 	Aims   []aim
-	// Legs is what was found about API services of others, or nil.
-	Legs *legs `json:",omitempty"`
+	// APIServices is what was found about API services of others, or nil.
+	APIServices *apiServices `json:",omitempty"`
 
 	sides []side
 }
@@ -87,7 +87,8 @@ type measured struct {
 	Rows              []*row
 }
 
-// goOn takes what an earlier run of the same versions on this machine has found for workloads, and for API services of others in all rounds.
+// goOn takes what an earlier run of the same versions on this machine has found for workloads, and for API services of others in all
+// rounds.
 func (r *report) goOn(o *options) error {
 	data, err := os.ReadFile(o.goOnFrom)
 	if err != nil {
@@ -95,7 +96,7 @@ func (r *report) goOn(o *options) error {
 	}
 	var before struct {
 		measured
-		Legs *struct {
+		APIServices *struct {
 			measured
 			Failovers   map[string][]failover
 			Revocations map[string][]float64
@@ -108,10 +109,10 @@ func (r *report) goOn(o *options) error {
 		return fmt.Errorf("%s is of %s with %q, and this is %s with %q", o.goOnFrom, before.Machine, before.Versions, r.Machine, r.Versions)
 	}
 	r.take(&before.measured, workloads())
-	if legs := before.Legs; legs != nil && len(legs.Failovers[leg]) == legs.Rounds {
-		r.Legs = o.newLegs()
-		r.Legs.Failovers, r.Legs.Revocations = legs.Failovers, legs.Revocations
-		r.Legs.take(&legs.measured, legWorkloads())
+	if of := before.APIServices; of != nil && len(of.Failovers[ownBackend]) == of.Rounds {
+		r.APIServices = o.newAPIServices()
+		r.APIServices.Failovers, r.APIServices.Revocations = of.Failovers, of.Revocations
+		r.APIServices.take(&of.measured, apiServiceWorkloads())
 	}
 	return nil
 }
@@ -184,9 +185,9 @@ func (r *report) finish() {
 		}
 	}
 	r.Aims = r.aims()
-	if r.Legs != nil {
-		r.Legs.finish()
-		r.Legs.Aims = r.Legs.aims()
+	if r.APIServices != nil {
+		r.APIServices.finish()
+		r.APIServices.Aims = r.APIServices.aims()
 	}
 }
 

@@ -22,8 +22,8 @@ func (r *report) tables() []table.Table {
 			func(*row) bool { return true }, switches, systemCalls, resident),
 		r.splitTable(), r.startTable(), r.memoryTable(), r.phaseTable(), r.aimTable(),
 	}
-	if r.Legs != nil {
-		all = append(all, r.Legs.tables()...)
+	if r.APIServices != nil {
+		all = append(all, r.APIServices.tables()...)
 	}
 	return slices.DeleteFunc(all, func(t table.Table) bool { return len(t.Rows) == 0 })
 }

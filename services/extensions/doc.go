@@ -13,8 +13,8 @@
 // All services start in the same way (internal/service/lifecycle.go):
 //
 //   - options/options.go has the flags. Validate finds what is wrong with them, and Complete fills in what follows from them.
-//   - server/config.go makes what the CRD server is built from: authorization (access.go), admission (admission.go). internal/leg has the
-//     clients of the other services.
+//   - server/config.go makes what the CRD server is built from: authorization (access.go), admission (admission.go). internal/backend has
+//     the clients of the other services.
 //   - server/server.go builds the server, and serves HTTP beside gRPC for the aggregators. discovery.go adds /apis.
 //
 // # The way of a request

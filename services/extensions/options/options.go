@@ -18,7 +18,7 @@ import (
 	cliflag "k8s.io/component-base/cli/flag"
 	aggregatorscheme "k8s.io/kube-aggregator/pkg/apiserver/scheme"
 
-	"github.com/tripod-k8s/tripod/internal/leg"
+	"github.com/tripod-k8s/tripod/internal/backend"
 	"github.com/tripod-k8s/tripod/internal/service"
 	"github.com/tripod-k8s/tripod/internal/service/settings"
 	"github.com/tripod-k8s/tripod/services/list"
@@ -28,7 +28,7 @@ import (
 
 // Options are the flags of extensions.
 type Options struct {
-	leg.Options
+	backend.Options
 	policy.AccessOptions
 	// ClientCert authenticates direct clients, if they are allowed.
 	ClientCert genericoptions.ClientCertAuthenticationOptions
@@ -37,14 +37,14 @@ type Options struct {
 // Completed are options that were completed and found valid.
 type Completed struct {
 	*Options
-	leg.Neighbours
+	backend.Neighbours
 }
 
 // New returns options with kube-apiserver's defaults, except that a shutdown ends watches.
 func New() *Options {
 	generic := service.NewGenericOptions(newEtcdOptions(), genericoptions.NewSecureServingOptions())
 	o := &Options{
-		Options:       leg.NewOptions(list.Extensions, generic),
+		Options:       backend.NewOptions(list.Extensions, generic),
 		AccessOptions: policy.NewAccessOptions(newAdmissionOptions(), plugins.ForCustomResources()),
 	}
 	o.Rights = list.Rights()

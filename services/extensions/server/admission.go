@@ -9,11 +9,11 @@ import (
 	"k8s.io/apiserver/pkg/quota/v1/generic"
 	kubeapiserveradmission "k8s.io/kubernetes/pkg/kubeapiserver/admission"
 
-	"github.com/tripod-k8s/tripod/internal/leg"
+	"github.com/tripod-k8s/tripod/internal/backend"
 )
 
 // admissionInitializers are for the plugins of kube-apiserver that concern custom resources.
-func admissionInitializers(*leg.Config) ([]admission.PluginInitializer, error) {
+func admissionInitializers(*backend.Config) ([]admission.PluginInitializer, error) {
 	return []admission.PluginInitializer{
 		countQuota{},
 		kubeapiserveradmission.NewPluginInitializer(), // for configuration by manifests

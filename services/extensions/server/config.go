@@ -14,7 +14,7 @@ import (
 	genericapiserver "k8s.io/apiserver/pkg/server"
 	"k8s.io/client-go/rest"
 
-	"github.com/tripod-k8s/tripod/internal/leg"
+	"github.com/tripod-k8s/tripod/internal/backend"
 	"github.com/tripod-k8s/tripod/internal/service"
 	"github.com/tripod-k8s/tripod/services/extensions/options"
 	"github.com/tripod-k8s/tripod/services/extensions/storages"
@@ -23,14 +23,14 @@ import (
 // Config is what extensions is built from.
 type Config struct {
 	options *options.Completed
-	leg     *leg.Config
+	backend *backend.Config
 	// apiextensions is what the CRD server is built from.
 	apiextensions *apiextensionsapiserver.Config
 }
 
 // NewConfig builds the configuration that kube-apiserver builds for its CRD server.
 func NewConfig(ctx context.Context, o *options.Completed) (*Config, error) {
-	config, err := leg.NewConfig(ctx, &o.Options.Options, o.Neighbours, leg.Settings{
+	config, err := backend.NewConfig(ctx, &o.Options.Options, o.Neighbours, backend.Settings{
 		API: service.API{
 			Resources:   apiextensionsapiserver.DefaultAPIResourceConfigSource(),
 			Scheme:      apiextensionsapiserver.Scheme,
@@ -49,7 +49,7 @@ func NewConfig(ctx context.Context, o *options.Completed) (*Config, error) {
 	}
 	generic := config.Generic
 	return &Config{
-		options: o, leg: config,
+		options: o, backend: config,
 		apiextensions: &apiextensionsapiserver.Config{
 			GenericConfig: generic,
 			ExtraConfig: apiextensionsapiserver.ExtraConfig{

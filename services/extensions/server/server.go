@@ -13,7 +13,7 @@ import (
 	"k8s.io/apiserver/pkg/util/notfoundhandler"
 	"k8s.io/component-base/version"
 
-	"github.com/tripod-k8s/tripod/internal/leg"
+	"github.com/tripod-k8s/tripod/internal/backend"
 	"github.com/tripod-k8s/tripod/internal/service"
 	"github.com/tripod-k8s/tripod/internal/service/settings"
 	"github.com/tripod-k8s/tripod/services/extensions/catalog"
@@ -22,7 +22,7 @@ import (
 
 // Server is extensions before it serves.
 type Server struct {
-	leg *leg.Server
+	backend *backend.Server
 	// definitions are the CustomResourceDefinitions that the server follows.
 	definitions *apiextensionsapiserver.CustomResourceDefinitions
 }
@@ -30,7 +30,7 @@ type Server struct {
 // New builds the server.
 func New(c *Config) (*Server, error) {
 	// Paths without a handler are 404 only once all CustomResourceDefinitions are known, and 503 before.
-	notFound := notfoundhandler.New(c.leg.Generic.Serializer, genericapifilters.NoMuxAndDiscoveryIncompleteKey)
+	notFound := notfoundhandler.New(c.backend.Generic.Serializer, genericapifilters.NoMuxAndDiscoveryIncompleteKey)
 	definitions, err := c.apiextensions.Complete().New(genericapiserver.NewEmptyDelegateWithCustomHandler(notFound))
 	if err != nil {
 		return nil, err
@@ -46,16 +46,16 @@ func New(c *Config) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	server, err := c.leg.NewServer(definitions.GenericAPIServer, own)
+	server, err := c.backend.NewServer(definitions.GenericAPIServer, own)
 	if err != nil {
 		return nil, err
 	}
-	return &Server{leg: server, definitions: definitions}, nil
+	return &Server{backend: server, definitions: definitions}, nil
 }
 
 // Run implements service.Server.
 func (s *Server) Run(ctx context.Context, ports *service.Ports) error {
-	return s.leg.Run(ctx, ports, func(publisher leg.Publisher) error {
+	return s.backend.Run(ctx, ports, func(publisher backend.Publisher) error {
 		definitions := s.definitions.Informers.Apiextensions().V1().CustomResourceDefinitions()
 		api := s.definitions.GenericAPIServer
 		api.OpenAPIVersionedService.UpdateSpecLazy(openapi.New(api.StaticOpenAPISpec, definitions.Lister()))

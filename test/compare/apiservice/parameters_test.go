@@ -34,8 +34,8 @@ spec: {policyName: by-fischer, validationActions: [Deny], paramRef: {name: f, pa
 // core may do: the aggregator says it with each request.
 func TestAPolicyTakesParametersFromAnAPIService(t *testing.T) {
 	env := framework.ForTest(t)
-	leg, _ := startLeg(t, env)
-	for name, s := range map[string]*side{"as a leg": leg, "behind kube-apiserver": startAggregated(t, env, "wardle")} {
+	backend, _ := startBackend(t, env)
+	for name, s := range map[string]*side{"as a backend": backend, "behind kube-apiserver": startAggregated(t, env, "wardle")} {
 		t.Run(name, func(t *testing.T) {
 			answer := s.send(t, step{method: http.MethodPost, path: alpha + "/fischers", body: fischer})
 			require.Equal(t, http.StatusCreated, answer.Code, "%s", answer.Body)

@@ -1,8 +1,8 @@
 // Copyright The Tripod Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package apiservice compares the example of an API service with k8s.io/sample-apiserver, which has the same API: behind Tripod as a leg, and
-// behind kube-apiserver as an aggregated API server.
+// Package apiservice compares the example of an API service with k8s.io/sample-apiserver, which has the same API: behind Tripod as a
+// backend, and behind kube-apiserver as an aggregated API server.
 package apiservice
 
 import (
@@ -43,8 +43,8 @@ var users = map[string]both.User{
 	"ann":   both.Certificate("ann"),
 }
 
-// startLeg starts Tripod with the example as a leg.
-func startLeg(t *testing.T, env *framework.Environment, replicas ...framework.ReplicaOptions) (*side, *framework.Fleet) {
+// startBackend starts Tripod with the example as a backend.
+func startBackend(t *testing.T, env *framework.Environment, replicas ...framework.ReplicaOptions) (*side, *framework.Fleet) {
 	t.Helper()
 	all := []framework.ReplicaOptions{{Name: "core-0"}, {Name: "extensions-0"}, {Name: "aggregator-0"}}
 	if len(replicas) == 0 {
@@ -260,8 +260,8 @@ func text(t *testing.T, of step, answer both.Answer) string {
 func TestTheExampleIsTheSampleOfKubernetes(t *testing.T) {
 	env := framework.ForTest(t)
 	sample := startAggregated(t, env, "test-assets/sample-apiserver")
-	leg, _ := startLeg(t, env)
-	for name, ours := range map[string]*side{"as a leg": leg, "behind kube-apiserver": startAggregated(t, env, "wardle")} {
+	backend, _ := startBackend(t, env)
+	for name, ours := range map[string]*side{"as a backend": backend, "behind kube-apiserver": startAggregated(t, env, "wardle")} {
 		t.Run(name, func(t *testing.T) {
 			sides := []*side{sample, ours}
 			sample.empty(t)
@@ -357,8 +357,8 @@ func (s *side) stored(t *testing.T) map[string]string {
 	return all
 }
 
-// bare removes what is not about the API: descriptions, which are in the words of each author, and the answer 401, which kube-apiserver and legs
-// document and sample-apiserver does not.
+// bare removes what is not about the API: descriptions, which are in the words of each author, and the answer 401, which kube-apiserver and
+// legs document and sample-apiserver does not.
 func bare(value any) any {
 	switch value := value.(type) {
 	case map[string]any:

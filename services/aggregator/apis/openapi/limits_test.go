@@ -20,26 +20,26 @@ import (
 	"k8s.io/kube-openapi/pkg/handler"
 )
 
-// leg is an API service of others. It lies about everything but the group-version that it serves.
-type leg struct {
+// liar is an API service of others. It lies about everything but the group-version that it serves.
+type liar struct {
 	backend
 	serves *schema.GroupVersion
 }
 
-func (l leg) Limited() bool                      { return true }
-func (l leg) Serves(gv schema.GroupVersion) bool { return gv == *l.serves }
+func (l liar) Limited() bool                      { return true }
+func (l liar) Serves(gv schema.GroupVersion) bool { return gv == *l.serves }
 
-const legDocument = `{"swagger":"2.0","info":{"title":"Leg","version":"1"},
-	"paths":{"/apis/wardle.example.com/":{},"/apis/wardle.example.com/v1/flunders":{"get":{"responses":{"200":{"description":"leg"}}}},"/apis/wardle.example.com/v2/flunders":{},
-		"/api/":{"get":{"responses":{"200":{"description":"leg"}}}},"/api/v1/evil":{},"/apis/apps/v1/evil":{},"/apis/evil.example.com/":{},"/apis/":{},"/version/":{"get":{"responses":{"200":{"description":"leg"}}}},"/evil":{}},
+const liarDocument = `{"swagger":"2.0","info":{"title":"Leg","version":"1"},
+	"paths":{"/apis/wardle.example.com/":{},"/apis/wardle.example.com/v1/flunders":{"get":{"responses":{"200":{"description":"liar"}}}},"/apis/wardle.example.com/v2/flunders":{},
+		"/api/":{"get":{"responses":{"200":{"description":"liar"}}}},"/api/v1/evil":{},"/apis/apps/v1/evil":{},"/apis/evil.example.com/":{},"/apis/":{},"/version/":{"get":{"responses":{"200":{"description":"liar"}}}},"/evil":{}},
 	"definitions":{"Pod":{"type":"string"},
 		"Flunder":{"type":"object","x-kubernetes-group-version-kind":[{"group":"wardle.example.com","kind":"Flunder","version":"v1"}]},
 		"Spec":{"type":"object"},
 		"zzz":{"type":"object","description":"a false Pod","x-kubernetes-group-version-kind":[{"group":"wardle.example.com","kind":"Flunder","version":"v1"},{"group":"","kind":"Pod","version":"v1"}]}}}`
 
-const legIndex = `{"paths":{"api/v1":{"serverRelativeURL":"leg"},"apis":{"serverRelativeURL":"leg"},"version":{"serverRelativeURL":"leg"},"evil":{"serverRelativeURL":"leg"},
-	"apis/apps":{"serverRelativeURL":"leg"},"apis/apps/v1":{"serverRelativeURL":"leg"},
-	"apis/wardle.example.com":{"serverRelativeURL":"leg"},"apis/wardle.example.com/v1":{"serverRelativeURL":"leg"},"apis/wardle.example.com/v2":{"serverRelativeURL":"leg"}}}`
+const liarIndex = `{"paths":{"api/v1":{"serverRelativeURL":"liar"},"apis":{"serverRelativeURL":"liar"},"version":{"serverRelativeURL":"liar"},"evil":{"serverRelativeURL":"liar"},
+	"apis/apps":{"serverRelativeURL":"liar"},"apis/apps/v1":{"serverRelativeURL":"liar"},
+	"apis/wardle.example.com":{"serverRelativeURL":"liar"},"apis/wardle.example.com/v1":{"serverRelativeURL":"liar"},"apis/wardle.example.com/v2":{"serverRelativeURL":"liar"}}}`
 
 func kindsOf(t *testing.T, definition map[string]any) int {
 	t.Helper()
@@ -49,12 +49,14 @@ func kindsOf(t *testing.T, definition map[string]any) int {
 
 func TestAServiceOfOthersDocumentsOnlyWhatItServes(t *testing.T) {
 	served := schema.GroupVersion{Group: "wardle.example.com", Version: "v1"}
-	all := func(core, of http.RoundTripper) []Backend { return []Backend{backend{core}, leg{backend{of}, &served}} }
+	all := func(core, of http.RoundTripper) []Backend {
+		return []Backend{backend{core}, liar{backend{of}, &served}}
+	}
 	document := func(of string) *server { return &server{document: of, etag: `"1"`} }
 	own := []string{"/apis/wardle.example.com/", "/apis/wardle.example.com/v1/flunders"}
 
 	t.Run("v2 in JSON", func(t *testing.T) {
-		v2 := NewV2(all(document(coreDocument), document(legDocument)), http.NotFoundHandler())
+		v2 := NewV2(all(document(coreDocument), document(liarDocument)), http.NotFoundHandler())
 		before := get(t, v2)
 		got := parse(t, before.Body.Bytes())
 		assert.ElementsMatch(t, append([]string{"/api/", "/version/"}, own...), keys(got.Paths))
@@ -79,7 +81,7 @@ func TestAServiceOfOthersDocumentsOnlyWhatItServes(t *testing.T) {
 			require.NoError(t, err)
 			return document(string(message))
 		}
-		answer := get(t, NewV2(all(binary(coreDocument), binary(legDocument)), http.NotFoundHandler()), "Accept", mediaProtobufOld)
+		answer := get(t, NewV2(all(binary(coreDocument), binary(liarDocument)), http.NotFoundHandler()), "Accept", mediaProtobufOld)
 		require.Equal(t, http.StatusOK, answer.Code)
 		var got openapi_v2.Document
 		require.NoError(t, proto.Unmarshal(answer.Body.Bytes(), &got))
@@ -98,7 +100,7 @@ func TestAServiceOfOthersDocumentsOnlyWhatItServes(t *testing.T) {
 	t.Run("v3", func(t *testing.T) {
 		core := document(`{"paths":{"api/v1":{"serverRelativeURL":"core"},"version":{"serverRelativeURL":"core"}}}`)
 		w := httptest.NewRecorder()
-		NewV3(all(core, document(legIndex)), http.NotFoundHandler()).ServeHTTP(w, httptest.NewRequest(http.MethodGet, pathV3, nil))
+		NewV3(all(core, document(liarIndex)), http.NotFoundHandler()).ServeHTTP(w, httptest.NewRequest(http.MethodGet, pathV3, nil))
 		var index struct {
 			Paths map[string]struct{ ServerRelativeURL string }
 		}
@@ -107,12 +109,12 @@ func TestAServiceOfOthersDocumentsOnlyWhatItServes(t *testing.T) {
 		for name, entry := range index.Paths {
 			from[name] = entry.ServerRelativeURL
 		}
-		assert.Equal(t, map[string]string{"api/v1": "core", "version": "core", "apis/wardle.example.com": "leg", "apis/wardle.example.com/v1": "leg"}, from)
+		assert.Equal(t, map[string]string{"api/v1": "core", "version": "core", "apis/wardle.example.com": "liar", "apis/wardle.example.com/v1": "liar"}, from)
 	})
 
 	t.Run("while core is away", func(t *testing.T) {
 		w := httptest.NewRecorder()
-		NewV3(all(&server{down: true}, document(legIndex)), http.NotFoundHandler()).ServeHTTP(w, httptest.NewRequest(http.MethodGet, pathV3, nil))
+		NewV3(all(&server{down: true}, document(liarIndex)), http.NotFoundHandler()).ServeHTTP(w, httptest.NewRequest(http.MethodGet, pathV3, nil))
 		assert.NotContains(t, w.Body.String(), `"api/v1"`)
 		assert.NotContains(t, w.Body.String(), `"apis/apps`)
 	})
@@ -151,11 +153,11 @@ func TestAliasesInYAMLTakeNoMemory(t *testing.T) {
 
 // FuzzLimits limits whatever a service may send. What is left is about what it serves, and is a document.
 func FuzzLimits(f *testing.F) {
-	binary, err := handler.ToProtoBinary([]byte(legDocument))
+	binary, err := handler.ToProtoBinary([]byte(liarDocument))
 	if err != nil {
 		f.Fatal(err)
 	}
-	f.Add([]byte(legDocument), binary)
+	f.Add([]byte(liarDocument), binary)
 	f.Add([]byte(`{"paths":{"/apis/wardle.example.com/v1":1},"definitions":{"a":{"x-kubernetes-group-version-kind":1}}}`), []byte{0x42, 0x00, 0x4a, 0x00})
 	serves := func(gv schema.GroupVersion) bool { return gv.Group == "wardle.example.com" }
 	f.Fuzz(func(t *testing.T, text, message []byte) {

@@ -1,7 +1,7 @@
 // Copyright The Tripod Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package leg
+package backend
 
 import (
 	"context"
@@ -23,7 +23,7 @@ import (
 	backendv1 "github.com/tripod-k8s/tripod/proto/backend/v1"
 )
 
-// links are how a leg reaches the other services.
+// links are how a backend reaches the other services.
 type links struct {
 	core, aggregator *link.Link
 	// served is what clients find here.

@@ -1,10 +1,10 @@
 // Copyright The Tripod Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package leg is what every API service behind the aggregator consists of, except core and besides its APIs: the flags, its links to core
-// and the aggregator, admission with what core knows, and the feed. Extensions is built on it, and so are the services of package
+// Package backend is what every API service behind the aggregator consists of, except core and besides its APIs: the flags, its links to
+// core and the aggregator, admission with what core knows, and the feed. Extensions is built on it, and so are the services of package
 // apiservice.
-package leg
+package backend
 
 import (
 	"fmt"
@@ -20,7 +20,7 @@ import (
 // CoreServersFlag is the flag that says where core is.
 const CoreServersFlag = "core-servers"
 
-// Options are the flags of a leg.
+// Options are the flags of a backend.
 type Options struct {
 	service.BackendOptions
 

@@ -26,10 +26,10 @@ const (
 	wardle       = "wardle"
 )
 
-// The ways to an API service of others, beside stock: as an aggregated API server behind Tripod, and as a leg of Tripod.
+// The ways to an API service of others, beside stock: as an aggregated API server behind Tripod, and as a backend of Tripod.
 const (
 	aggregated = "aggregated"
-	leg        = "leg"
+	ownBackend = "backend"
 )
 
 const (
@@ -46,13 +46,13 @@ const (
 	readerOfFlunders        = rightsPath + "/rolebindings/" + reader
 )
 
-// legSides are the ways that are compared.
-func legSides() []side {
-	return []side{{Name: stock, flunders: sampleServer}, {Name: aggregated, flunders: sampleServer}, {Name: leg, flunders: wardle}}
+// apiServiceSides are the ways that are compared.
+func apiServiceSides() []side {
+	return []side{{Name: stock, flunders: sampleServer}, {Name: aggregated, flunders: sampleServer}, {Name: ownBackend, flunders: wardle}}
 }
 
-// legWorkloads are the requests to an API service of others.
-func legWorkloads() []workload {
+// apiServiceWorkloads are the requests to an API service of others.
+func apiServiceWorkloads() []workload {
 	all := slices.DeleteFunc(requests(flunders, certificates), func(w workload) bool {
 		return !slices.Contains([]string{"GET", "LIST 500 JSON RV=0", "CREATE"}, w.Name)
 	})
@@ -62,8 +62,8 @@ func legWorkloads() []workload {
 	return append(all, fanOut(flunders, 1000))
 }
 
-// legs is what was found about API services of others.
-type legs struct {
+// apiServices is what was found about API services of others.
+type apiServices struct {
 	*report
 	// Failovers and Revocations have what happened in each round on each side. Revocations are in milliseconds.
 	Failovers   map[string][]failover
@@ -79,26 +79,26 @@ type failover struct {
 	Endless bool
 }
 
-// measureLegs compares the ways to an API service of others.
-func (o *options) measureLegs(ctx context.Context, r *report) error {
-	r.Legs = o.newLegs()
-	return inRounds(o.rounds, r.Legs.sides, func(round int, s side) error {
+// measureAPIServices compares the ways to an API service of others.
+func (o *options) measureAPIServices(ctx context.Context, r *report) error {
+	r.APIServices = o.newAPIServices()
+	return inRounds(o.rounds, r.APIServices.sides, func(round int, s side) error {
 		o.say("API services, round %d of %d: %s", round, o.rounds, s.Name)
-		if err := s.legRound(ctx, o, r.Legs); err != nil {
+		if err := s.apiServiceRound(ctx, o, r.APIServices); err != nil {
 			return fmt.Errorf("API services: %s: %w", s.Name, err)
 		}
 		return nil
 	})
 }
 
-func (o *options) newLegs() *legs {
+func (o *options) newAPIServices() *apiServices {
 	of := *o
-	of.sides = legSides()
-	return &legs{report: newReport(&of), Failovers: map[string][]failover{}, Revocations: map[string][]float64{}}
+	of.sides = apiServiceSides()
+	return &apiServices{report: newReport(&of), Failovers: map[string][]failover{}, Revocations: map[string][]float64{}}
 }
 
-// legRound starts a side with an API service, and measures it.
-func (s side) legRound(ctx context.Context, o *options, l *legs) (err error) {
+// apiServiceRound starts a side with an API service, and measures it.
+func (s side) apiServiceRound(ctx context.Context, o *options, l *apiServices) (err error) {
 	var args []string
 	if s.flunders == sampleServer {
 		args = []string{enableAggregatorRouting} // nothing else reaches both replicas
@@ -121,7 +121,7 @@ func (s side) legRound(ctx context.Context, o *options, l *legs) (err error) {
 		return err
 	}
 	l.Idle[s.Name] = append(l.Idle[s.Name], doingNothing)
-	for _, w := range legWorkloads() {
+	for _, w := range apiServiceWorkloads() {
 		v, err := w.run(ctx, f, o)
 		if err != nil {
 			return fmt.Errorf("%s: %w", w, err)
@@ -290,8 +290,8 @@ func post(path, body string) load.Request {
 	return load.Request{Method: http.MethodPost, Path: path, Body: []byte(body)}
 }
 
-// aims are about legs of Tripod, compared with aggregated API servers behind stock.
-func (l *legs) aims() []aim {
+// aims are about API services of Tripod, compared with aggregated API servers behind stock.
+func (l *apiServices) aims() []aim {
 	all := []aim{
 		l.rowAim("CPU per GET, LIST, CREATE of an API service", 0.6, alone, cpuPerRequest, ""),
 		l.rowAim("the same of 16 busy clients", 0.6, alone, cpuWhenBusy, ""),
@@ -304,12 +304,12 @@ func (l *legs) aims() []aim {
 }
 
 // tables returns the tables about API services.
-func (l *legs) tables() []table.Table {
+func (l *apiServices) tables() []table.Table {
 	const title = "An API service of others"
-	aims := (&report{sides: []side{{Name: stock}, {Name: leg}}, Aims: l.Aims}).aimTable()
+	aims := (&report{sides: []side{{Name: stock}, {Name: ownBackend}}, Aims: l.Aims}).aimTable()
 	aims.Title = title + ": aims, the worst ratio to an aggregated API server behind stock"
 	all := []table.Table{
-		l.workloadTable(title+": stock has it aggregated behind kube-apiserver, \"aggregated\" is the same behind Tripod, \"leg\" is ours as a leg of Tripod",
+		l.workloadTable(title+": stock has it aggregated behind kube-apiserver, \"aggregated\" is the same behind Tripod, \"backend\" is ours as a backend of Tripod",
 			func(one *row) bool { return !one.fanOut }, cpuPerRequest, cpuWhenBusy, p50, p99, perSecond),
 		l.workloadTable(title+": watches, 1,000 watchers, 20 events a second to each", func(one *row) bool { return one.fanOut }, cpuPerEvent, p50, p99),
 		l.eventTable(title + ": doing nothing, a replica of two dies, a right is removed"), aims,
@@ -318,7 +318,7 @@ func (l *legs) tables() []table.Table {
 }
 
 // eventTable shows how fast each side learns of what happens.
-func (l *legs) eventTable(title string) table.Table {
+func (l *apiServices) eventTable(title string) table.Table {
 	t := table.Table{Title: title, Header: []string{
 		"", "idle, % of a CPU", "s from kill -9 to the last failed request", "each", "failed of the requests since",
 		"ms from removing the RoleBinding to the first 403", "at most",

@@ -1,7 +1,7 @@
 // Copyright The Tripod Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package leg
+package backend
 
 import (
 	"context"
@@ -29,7 +29,7 @@ import (
 // resync is how often informers on core pass all objects to their handlers again, as in kube-apiserver.
 const resync = 10 * time.Minute
 
-// Settings say what is special about a leg.
+// Settings say what is special about a backend.
 type Settings struct {
 	API    service.API
 	Codecs serializer.CodecFactory
@@ -37,13 +37,13 @@ type Settings struct {
 	Serves func(schema.GroupVersion) bool
 	// Access sets up who may do what. core is the configuration of clients of core.
 	Access func(config *genericapiserver.Config, core *rest.Config) error
-	// Admission are the plugins, and Initializers give them what other legs do not have. Initializers may be nil, and is called when clients
-	// of the service itself can be made.
+	// Admission are the plugins, and Initializers give them what other backends do not have. Initializers may be nil, and is called when
+	// clients of the service itself can be made.
 	Admission    *genericoptions.AdmissionOptions
 	Initializers func(*Config) ([]admission.PluginInitializer, error)
 }
 
-// Config is what a leg is built from.
+// Config is what a backend is built from.
 type Config struct {
 	// Generic is the configuration of the API server.
 	Generic *genericapiserver.RecommendedConfig

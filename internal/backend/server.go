@@ -1,7 +1,7 @@
 // Copyright The Tripod Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package leg
+package backend
 
 import (
 	"context"
@@ -17,7 +17,7 @@ import (
 	"github.com/tripod-k8s/tripod/internal/service"
 )
 
-// Server is a leg before it serves.
+// Server is a backend before it serves.
 type Server struct {
 	*Config
 	api *genericapiserver.GenericAPIServer
@@ -26,8 +26,8 @@ type Server struct {
 	publisher Publisher
 }
 
-// NewServer makes a leg of an API server that was built from the configuration. Aggregators compare its settings with theirs, unless they
-// are nil.
+// NewServer makes a backend of an API server that was built from the configuration. Aggregators compare its settings with theirs, unless
+// they are nil.
 func (c *Config) NewServer(api *genericapiserver.GenericAPIServer, own *service.Settings) (*Server, error) {
 	if err := api.AddReadyzChecks(c.others.core); err != nil {
 		return nil, err
