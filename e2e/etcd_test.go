@@ -20,7 +20,8 @@ import (
 	"github.com/tripod-k8s/tripod/e2e/release"
 )
 
-// TestEtcdKeepsServicesApart attacks the etcd of the release with the certificate of each service: the image of etcd decides whether that holds.
+// TestEtcdKeepsServicesApart attacks the etcd of the release with the certificate of each service: the image of etcd decides whether that
+// holds.
 func TestEtcdKeepsServicesApart(t *testing.T) {
 	r := shared(t)
 	address, stop, err := r.Forward(t.Context(), r.Name+"-etcd-0", 2379)
@@ -32,8 +33,8 @@ func TestEtcdKeepsServicesApart(t *testing.T) {
 		"core": "/registry/secrets/e2e-attack/own", "extensions": "/registry/attack.example.com/own", "aggregator": "/registry/apiregistration.k8s.io/e2e-attack/own",
 	} {
 		t.Run(service, func(t *testing.T) {
-			target := accesstest.Target{User: "tripod-" + service, Own: own, Directory: "/services/e2e-attack", Foreign: "/services/e2e-attack/a"}
-			target.Lease, err = accesstest.Plant(t.Context(), root, target.Foreign)
+			target := accesstest.Target{User: "tripod-" + service, Own: own, Directory: "/services/e2e-attack", Forbidden: "/services/e2e-attack/a"}
+			target.Lease, err = accesstest.Plant(t.Context(), root, target.Forbidden)
 			require.NoError(t, err)
 			allowed, err := accesstest.Allowed(t.Context(), etcdClient(t, r, address, r.Name+"-etcd-client-"+service), target)
 			require.NoError(t, err)

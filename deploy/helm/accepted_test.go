@@ -75,8 +75,8 @@ var strict = json.NewSerializerWithOptions(json.DefaultMetaFactory, legacyscheme
 
 // accepted returns an error if an API server would refuse an object.
 func accepted(object *unstructured.Unstructured) error {
-	if foreign, ok := foreignKinds[object.GroupVersionKind().GroupKind()]; ok {
-		return runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(object.Object, foreign(), true)
+	if empty, ok := thirdPartyKinds[object.GroupVersionKind().GroupKind()]; ok {
+		return runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(object.Object, empty(), true)
 	}
 	data, err := object.MarshalJSON()
 	if err != nil {

@@ -38,8 +38,8 @@ var stored = map[string]string{
 	"APIServices": "/registry/apiregistration.k8s.io/apiservices/",
 }
 
-// TestWhatAPodCanReadInEtcd makes the certificates of a release and its etcds. It tries with each certificate that a pod has what it can read, and
-// then each RPC of etcd on keys and leases of others.
+// TestWhatAPodCanReadInEtcd makes the certificates of a release and its etcds. It tries with each certificate that a pod has what it can
+// read, and then each RPC of etcd on keys and leases of others.
 func TestWhatAPodCanReadInEtcd(t *testing.T) {
 	all := []string{"APIServices", "built-in", "custom", "definitions", "flunders", "queries"}
 	ofExtensions := []string{"custom", "definitions", "flunders"} // they have the prefix of custom resources
@@ -103,14 +103,14 @@ func attack(t *testing.T, root, client *clientv3.Client, user string, readable [
 	if slices.Contains(readable, "built-in") {
 		target.Directory = "/registry/example.com/boats/victim"
 	}
-	target.Foreign = target.Directory + "/a"
+	target.Forbidden = target.Directory + "/a"
 	var err error
-	target.Lease, err = accesstest.Plant(t.Context(), root, target.Foreign)
+	target.Lease, err = accesstest.Plant(t.Context(), root, target.Forbidden)
 	require.NoError(t, err)
 	allowed, err := accesstest.Allowed(t.Context(), client, target)
 	require.NoError(t, err)
 	assert.Equal(t, accesstest.Expected, allowed, "what etcd lets %s do", user)
-	kept, err := root.Get(t.Context(), target.Foreign)
+	kept, err := root.Get(t.Context(), target.Forbidden)
 	require.NoError(t, err)
 	if assert.Len(t, kept.Kvs, 1, "%s removed a key", user) {
 		assert.Equal(t, "secret", string(kept.Kvs[0].Value), "%s changed a key", user)

@@ -83,10 +83,10 @@ func TestInterruptedStepIsTakenAgain(t *testing.T) {
 
 func TestWhatOthersTrustStays(t *testing.T) {
 	store, other := openStore(t), openStore(t)
-	foreign, err := other.Authority("other", "another-ca")
+	external, err := other.Authority("other", "another-ca")
 	require.NoError(t, err)
 	file := authority(t, store).File()
-	require.NoError(t, os.WriteFile(file, slices.Concat(contents(t, file), contents(t, foreign.File())), 0o600))
+	require.NoError(t, os.WriteFile(file, slices.Concat(contents(t, file), contents(t, external.File())), 0o600))
 	if state, err := authority(t, store).Rotation(); err != nil || state != NotRotating {
 		t.Errorf("the rotation is said to be at %q: %v", state, err)
 	}
@@ -94,7 +94,7 @@ func TestWhatOthersTrustStays(t *testing.T) {
 		if _, err := authority(t, store).Rotate(); err != nil {
 			t.Fatal(err)
 		}
-		if !contains(contents(t, file), foreign.Certificate()) {
+		if !contains(contents(t, file), external.Certificate()) {
 			t.Error("the other authority is no longer trusted")
 		}
 	}

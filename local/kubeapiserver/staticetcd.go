@@ -66,7 +66,7 @@ func (p StaticPods) ensureEtcdClients(store *certs.Store, given []flagValue) (*e
 			return clients, nil
 		}
 	}
-	ca, err := store.Foreign(caFile, keyFile)
+	ca, err := store.ExternalAuthority(caFile, keyFile)
 	if err != nil {
 		return nil, fmt.Errorf("etcd: %w", err)
 	}

@@ -22,7 +22,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/tripod-k8s/tripod/internal/hop/attention"
-	"github.com/tripod-k8s/tripod/internal/hop/foreign"
+	"github.com/tripod-k8s/tripod/internal/hop/recovery"
 )
 
 const (
@@ -172,7 +172,7 @@ func (s *Stream) once(ctx context.Context, address string) (time.Duration, error
 }
 
 func (s *Stream) run(ctx context.Context, session *Session) (err error) {
-	defer foreign.Recover(s.Name, &err)
+	defer recovery.ToError(s.Name, &err)
 	return s.Run(ctx, session)
 }
 

@@ -9,7 +9,7 @@ import (
 	"net/http"
 	"strings"
 
-	"github.com/tripod-k8s/tripod/internal/hop/foreign"
+	"github.com/tripod-k8s/tripod/internal/hop/recovery"
 )
 
 // maxAnswer limits how many bytes of the answer to a probe are read.
@@ -32,7 +32,7 @@ func (e *UnreadyError) Error() string { return e.Path + " answers " + e.Status }
 
 // Ask asks the replica at an address (host:port). The error is an *UnreadyError if the replica answers that it is not ready.
 func (p *Probe) Ask(ctx context.Context, transport http.RoundTripper, address string) (err error) {
-	defer foreign.Recover(p.Path+" of "+address, &err)
+	defer recovery.ToError(p.Path+" of "+address, &err)
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "https://"+address+p.Path, nil)
 	if err != nil {
 		return err

@@ -12,7 +12,7 @@ import (
 	"maps"
 	"sync"
 
-	"github.com/tripod-k8s/tripod/internal/hop/foreign"
+	"github.com/tripod-k8s/tripod/internal/hop/recovery"
 )
 
 // Receiver is the end of a session at which answers to watches arrive.
@@ -142,7 +142,7 @@ var errWindow = errors.New("the replica sends more than a watch may receive")
 
 // Receive reads frames until the stream ends. Its error is io.EOF if the stream ends between two frames.
 func (r *Receiver) Receive(stream io.Reader) (err error) {
-	defer foreign.Recover("the frames of watches", &err)
+	defer recovery.ToError("the frames of watches", &err)
 	d := decoder{Receiver: r, stream: bufio.NewReaderSize(stream, 16<<10), ring: newRing(r.limits)}
 	for {
 		if err := d.frame(); err != nil {

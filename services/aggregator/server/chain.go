@@ -122,7 +122,7 @@ func (h *chains) short(c *genericapiserver.Config) http.Handler {
 	if h.traces {
 		handler = genericapifilters.WithTracing(handler, c.TracerProvider)
 	} else {
-		handler = withoutForeignTraces(handler)
+		handler = withoutClientTraces(handler)
 	}
 	handler = genericapifilters.WithAuthentication(handler, c.Authentication.Authenticator, failed,
 		c.Authentication.APIAudiences, c.Authentication.RequestHeaderConfig)
@@ -143,9 +143,9 @@ func (h *chains) short(c *genericapiserver.Config) http.Handler {
 	return genericfilters.WithHTTPLogging(handler)
 }
 
-// withoutForeignTraces removes the trace headers of clients that may not decide whether their requests are traced. The backends rely on it,
+// withoutClientTraces removes the trace headers of clients that may not decide whether their requests are traced. The backends rely on it,
 // and decide themselves.
-func withoutForeignTraces(handler http.Handler) http.Handler {
+func withoutClientTraces(handler http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		if _, traced := req.Header["Traceparent"]; traced && !mayDecideTraces(req.Context()) {
 			req.Header.Del("Traceparent")

@@ -38,7 +38,7 @@ func TestHowLongAnAnswerHoldsAndWhatItDependsOn(t *testing.T) {
 		return func(t *testing.T) string { return boundToken(t, signingKey, ownIssuer, pod, secret, node) }
 	}
 	text := func(token string) func(*testing.T) string { return func(*testing.T) string { return token } }
-	foreign := func(issuer string, ends time.Duration) func(*testing.T) string {
+	external := func(issuer string, ends time.Duration) func(*testing.T) string {
 		return func(t *testing.T) string {
 			return sign(t, otherKey, issuer, &jwt.Claims{Subject: "jane", Expiry: jwt.NewNumericDate(begin.Add(ends))}, struct{}{})
 		}
@@ -64,9 +64,9 @@ func TestHowLongAnAnswerHoldsAndWhatItDependsOn(t *testing.T) {
 	}{
 		{name: "of a file", token: text("static-token"), fresh: freshness},
 		{name: "of a file or a webhook", token: text("static-token"), webhook: true, fresh: share},
-		{name: "of an issuer", token: foreign("https://issuer", time.Hour), other: jane, fresh: freshness, valid: time.Hour,
+		{name: "of an issuer", token: external("https://issuer", time.Hour), other: jane, fresh: freshness, valid: time.Hour,
 			want: []string{"KIND_ISSUER https://issuer"}},
-		{name: "of an issuer, ending soon", token: foreign("https://issuer", 5*time.Second), other: jane, fresh: 5 * time.Second, valid: 5 * time.Second,
+		{name: "of an issuer, ending soon", token: external("https://issuer", 5*time.Second), other: jane, fresh: 5 * time.Second, valid: 5 * time.Second,
 			want: []string{"KIND_ISSUER https://issuer"}},
 		{name: "of a webhook", token: text("opaque"), other: jane, webhook: true, fresh: share},
 		{name: "of a webhook, named like a service account", token: text("opaque"), webhook: true, fresh: share,

@@ -124,9 +124,9 @@ func TestIngressesHaveTheColumnsOfKubernetes(t *testing.T) {
 
 // TestEachKindOfKubernetesHasItsColumns holds that no group is left out whose kinds kube-apiserver shows with columns.
 func TestEachKindOfKubernetesHasItsColumns(t *testing.T) {
-	foreign := sets.New("", "apidiscovery.k8s.io", "extensions", "imagepolicy.k8s.io", "meta.k8s.io") // without objects, but for the core group
+	withoutTables := sets.New("", "apidiscovery.k8s.io", "extensions", "imagepolicy.k8s.io", "meta.k8s.io") // without objects, but for the core group
 	for kind := range clientgoscheme.Scheme.AllKnownTypes() {
-		if !foreign.Has(kind.Group) && kind.Version != runtime.APIVersionInternal {
+		if !withoutTables.Has(kind.Group) && kind.Version != runtime.APIVersionInternal {
 			assert.True(t, legacyscheme.Scheme.IsGroupRegistered(kind.Group), kind.Group)
 		}
 	}

@@ -84,13 +84,13 @@ func (e *kubeadmEtcd) onlyOwnKeys(t *testing.T, certDir string) {
 		"extensions": {User: access.Extensions, Own: "/registry/example.com/boats/default/own", Directory: "/registry/secrets/victim"},
 		"aggregator": {User: access.Aggregator, Own: "/registry/apiregistration.k8s.io/apiservices/own", Directory: "/registry/secrets/victim"},
 	} {
-		target.Foreign = target.Directory + "/a"
-		target.Lease, err = accesstest.Plant(t.Context(), root, target.Foreign)
+		target.Forbidden = target.Directory + "/a"
+		target.Lease, err = accesstest.Plant(t.Context(), root, target.Forbidden)
 		require.NoError(t, err)
 		allowed, err := accesstest.Allowed(t.Context(), e.as(t, made, "etcd-"+service), target)
 		require.NoError(t, err)
 		assert.Equal(t, accesstest.Expected, allowed, "what etcd lets the static pod of %s do", service)
-		for _, key := range []string{target.Foreign, target.Own} {
+		for _, key := range []string{target.Forbidden, target.Own} {
 			_, err = root.Delete(t.Context(), key)
 			require.NoError(t, err)
 		}

@@ -26,9 +26,9 @@ type Target struct {
 	User string
 	// Own is a key that the attacker may read and write.
 	Own string
-	// Foreign is a key that it may not use. Directory is the directory of that key, without a slash at the end.
-	Foreign, Directory string
-	// Lease is a lease that another user attached to Foreign.
+	// Forbidden is a key that it may not use. Directory is the directory of that key, without a slash at the end.
+	Forbidden, Directory string
+	// Lease is a lease that another user attached to Forbidden.
 	Lease clientv3.LeaseID
 }
 

@@ -25,22 +25,22 @@ func directory(t Target) (key, end []byte) {
 
 // operations are requests for keys of others. Each goes alone, and into transactions.
 func operations(t Target) map[string]*pb.RequestOp {
-	own, foreign := []byte(t.Own), []byte(t.Foreign)
+	own, forbidden := []byte(t.Own), []byte(t.Forbidden)
 	key, end := directory(t)
 	ranges := map[string]*pb.RangeRequest{
-		"the key": {Key: foreign}, "its directory": {Key: key, RangeEnd: end}, "all keys from an own one": {Key: own, RangeEnd: beyond},
+		"the key": {Key: forbidden}, "its directory": {Key: key, RangeEnd: end}, "all keys from an own one": {Key: own, RangeEnd: beyond},
 		"all keys": {Key: beyond, RangeEnd: beyond}, "the number of keys": {Key: key, RangeEnd: end, CountOnly: true},
-		"the key, serializable": {Key: foreign, Serializable: true}, "names of keys": {Key: key, RangeEnd: end, KeysOnly: true},
-		"the key in the past": {Key: foreign, Revision: 1},
+		"the key, serializable": {Key: forbidden, Serializable: true}, "names of keys": {Key: key, RangeEnd: end, KeysOnly: true},
+		"the key in the past": {Key: forbidden, Revision: 1},
 	}
 	puts := map[string]*pb.PutRequest{
-		"the key": {Key: foreign}, "the key, with the value before": {Key: foreign, PrevKv: true},
-		"the key, with its value": {Key: foreign, IgnoreValue: true}, "the key, with its lease": {Key: foreign, IgnoreLease: true},
+		"the key": {Key: forbidden}, "the key, with the value before": {Key: forbidden, PrevKv: true},
+		"the key, with its value": {Key: forbidden, IgnoreValue: true}, "the key, with its lease": {Key: forbidden, IgnoreLease: true},
 		"an own key with the lease of another": {Key: own, Lease: int64(t.Lease)},
-		"the key with its lease by number":     {Key: foreign, Lease: int64(t.Lease), PrevKv: true},
+		"the key with its lease by number":     {Key: forbidden, Lease: int64(t.Lease), PrevKv: true},
 	}
 	deletes := map[string]*pb.DeleteRangeRequest{
-		"the key": {Key: foreign}, "the key, with the value before": {Key: foreign, PrevKv: true},
+		"the key": {Key: forbidden}, "the key, with the value before": {Key: forbidden, PrevKv: true},
 		"its directory, with the values before": {Key: key, RangeEnd: end, PrevKv: true},
 		"all keys from an own one":              {Key: own, RangeEnd: beyond, PrevKv: true},
 	}
@@ -63,11 +63,11 @@ func guesses(t Target) map[string]*pb.Compare {
 	guess := func(of, until []byte, target pb.Compare_CompareTarget, result pb.Compare_CompareResult) *pb.Compare {
 		return &pb.Compare{Key: of, RangeEnd: until, Target: target, Result: result}
 	}
-	foreign, own := []byte(t.Foreign), []byte(t.Own)
+	forbidden, own := []byte(t.Forbidden), []byte(t.Own)
 	return map[string]*pb.Compare{
-		"Compare the value":       guess(foreign, nil, pb.Compare_VALUE, pb.Compare_GREATER),
-		"Compare the version":     guess(foreign, nil, pb.Compare_VERSION, pb.Compare_EQUAL),
-		"Compare the lease":       guess(foreign, nil, pb.Compare_LEASE, pb.Compare_EQUAL),
+		"Compare the value":       guess(forbidden, nil, pb.Compare_VALUE, pb.Compare_GREATER),
+		"Compare the version":     guess(forbidden, nil, pb.Compare_VERSION, pb.Compare_EQUAL),
+		"Compare the lease":       guess(forbidden, nil, pb.Compare_LEASE, pb.Compare_EQUAL),
 		"Compare the directory":   guess(key, end, pb.Compare_MOD, pb.Compare_GREATER),
 		"Compare all from an own": guess(own, beyond, pb.Compare_CREATE, pb.Compare_GREATER),
 	}
@@ -138,12 +138,12 @@ func watchAttempts(conn *grpc.ClientConn, t Target) []attempt {
 	key, end := directory(t)
 	var all []attempt
 	for name, create := range map[string]*pb.WatchCreateRequest{
-		"the key": {Key: []byte(t.Foreign)}, "its directory": {Key: key, RangeEnd: end}, "all keys": {Key: beyond, RangeEnd: beyond},
+		"the key": {Key: []byte(t.Forbidden)}, "its directory": {Key: key, RangeEnd: end}, "all keys": {Key: beyond, RangeEnd: beyond},
 		"all keys, from the empty one":         {RangeEnd: beyond},
 		"all keys from an own one":             {Key: []byte(t.Own), RangeEnd: beyond},
 		"keys beyond an own one":               {Key: []byte(t.Own), RangeEnd: []byte("\xff\xff")},
 		"the past of all keys from an own one": {Key: []byte(t.Own), RangeEnd: beyond, StartRevision: 1, PrevKv: true, ProgressNotify: true},
-		"the key, with values before":          {Key: []byte(t.Foreign), PrevKv: true, Fragment: true},
+		"the key, with values before":          {Key: []byte(t.Forbidden), PrevKv: true, Fragment: true},
 	} {
 		all = append(all, attempt{"Watch.Watch", name, func(ctx context.Context) error {
 			stream, err := pb.NewWatchClient(conn).Watch(ctx)

@@ -60,7 +60,7 @@ func leaseAttempts(conn *grpc.ClientConn, t Target) []attempt {
 func concurrencyAttempts(conn *grpc.ClientConn, t Target) []attempt {
 	election, lock := v3electionpb.NewElectionClient(conn), v3lockpb.NewLockClient(conn)
 	name := []byte(t.Directory)
-	leader := &v3electionpb.LeaderKey{Name: name, Key: []byte(t.Foreign), Rev: 1, Lease: int64(t.Lease)}
+	leader := &v3electionpb.LeaderKey{Name: name, Key: []byte(t.Forbidden), Rev: 1, Lease: int64(t.Lease)}
 	return []attempt{
 		unary("Election.Campaign", "", election.Campaign, &v3electionpb.CampaignRequest{Name: name}),
 		unary("Election.Proclaim", "", election.Proclaim, &v3electionpb.ProclaimRequest{Leader: leader}),
@@ -82,7 +82,7 @@ func concurrencyAttempts(conn *grpc.ClientConn, t Target) []attempt {
 			return err
 		}},
 		{"Lock.Unlock", "", func(ctx context.Context) error {
-			_, err := lock.Unlock(ctx, &v3lockpb.UnlockRequest{Key: []byte(t.Foreign)})
+			_, err := lock.Unlock(ctx, &v3lockpb.UnlockRequest{Key: []byte(t.Forbidden)})
 			return err
 		}},
 	}

@@ -27,8 +27,8 @@ import (
 	discoveryendpoint "k8s.io/apiserver/pkg/endpoints/discovery/aggregated"
 	"k8s.io/klog/v2"
 
-	"github.com/tripod-k8s/tripod/internal/hop/foreign"
 	"github.com/tripod-k8s/tripod/internal/hop/parts"
+	"github.com/tripod-k8s/tripod/internal/hop/recovery"
 	"github.com/tripod-k8s/tripod/services/aggregator/apis/apiservices"
 	"github.com/tripod-k8s/tripod/services/aggregator/upstream"
 )
@@ -228,7 +228,7 @@ func (s *Source) Run(ctx context.Context) {
 
 // fetch revalidates the document and merges it if it changed.
 func (s *Source) fetch(ctx context.Context) (err error) {
-	defer foreign.Recover("discovery of "+s.Backend.Name(), &err)
+	defer recovery.ToError("discovery of "+s.Backend.Name(), &err)
 	ctx, cancel := context.WithTimeout(ctx, fetchTimeout)
 	defer cancel()
 	s.mu.Lock()

@@ -16,7 +16,7 @@ import (
 
 	"k8s.io/apiserver/pkg/util/responsewriter"
 
-	"github.com/tripod-k8s/tripod/internal/hop/foreign"
+	"github.com/tripod-k8s/tripod/internal/hop/recovery"
 )
 
 const (
@@ -75,7 +75,7 @@ type remoteAnswer struct {
 
 func get(b Backend, where *url.URL) remoteAnswer {
 	var err error
-	defer foreign.Recover(where.Path+" of "+b.Name(), &err)
+	defer recovery.ToError(where.Path+" of "+b.Name(), &err)
 	ctx, cancel := context.WithTimeout(context.Background(), backendTimeout)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, where.String(), nil)

@@ -17,8 +17,8 @@ import (
 	"k8s.io/kube-openapi/pkg/openapiconv"
 	openapispec "k8s.io/kube-openapi/pkg/validation/spec"
 
-	"github.com/tripod-k8s/tripod/internal/hop/foreign"
 	"github.com/tripod-k8s/tripod/internal/hop/parts"
+	"github.com/tripod-k8s/tripod/internal/hop/recovery"
 )
 
 // Values without a schema, such as extensions and defaults, are YAML in protobuf, in which each line begins with blanks for each level.
@@ -32,7 +32,7 @@ var errDeepTexts = errors.New("its values have too many lines in too many levels
 // document with which kube-aggregator could not go on: its libraries panic, also in goroutines that end the process, or fail for the
 // documents of all servers together.
 func OfGroupVersion(document []byte, gv schema.GroupVersion) (limited []byte, err error) {
-	defer foreign.Recover("OpenAPI v2 of "+gv.String(), &err)
+	defer recovery.ToError("OpenAPI v2 of "+gv.String(), &err)
 	if parts.Blanks(document, indentOfAny) > maxBlanks {
 		return nil, errDeepTexts
 	}

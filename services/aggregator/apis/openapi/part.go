@@ -29,8 +29,8 @@ import (
 	"k8s.io/apiserver/pkg/util/responsewriter"
 	"k8s.io/klog/v2"
 
-	"github.com/tripod-k8s/tripod/internal/hop/foreign"
 	"github.com/tripod-k8s/tripod/internal/hop/parts"
+	"github.com/tripod-k8s/tripod/internal/hop/recovery"
 	"github.com/tripod-k8s/tripod/services/aggregator/routing"
 )
 
@@ -230,7 +230,7 @@ func (p *part) run(done chan struct{}) {
 }
 
 func (p *part) tryRefresh(ctx context.Context) (err error) {
-	defer foreign.Recover(p.path+" of "+p.name, &err)
+	defer recovery.ToError(p.path+" of "+p.name, &err)
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, p.path, nil)
 	if err != nil {
 		return err

@@ -19,7 +19,7 @@ import (
 	"k8s.io/apiserver/pkg/server/healthz"
 
 	"github.com/tripod-k8s/tripod/internal/hop/follow"
-	"github.com/tripod-k8s/tripod/internal/hop/foreign"
+	"github.com/tripod-k8s/tripod/internal/hop/recovery"
 	identityv1 "github.com/tripod-k8s/tripod/proto/identity/v1"
 )
 
@@ -158,7 +158,7 @@ var errOtherRun = errors.New("another run answers than the one that is followed"
 
 // ask asks the replica that is followed, and if it does not answer, the next one.
 func (c *Client) ask(ctx context.Context, k key, request *identityv1.AuthenticateRequest) (_ *answer, err error) {
-	defer foreign.Recover("an answer about a token", &err)
+	defer recovery.ToError("an answer about a token", &err)
 	ctx, cancel := context.WithTimeout(ctx, questionTimeout)
 	defer cancel()
 	done, err := c.turns.take(ctx)

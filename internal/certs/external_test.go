@@ -19,8 +19,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// foreignAuthority makes an authority as kubeadm does, with an RSA key in PKCS #1, and returns its files.
-func foreignAuthority(t *testing.T, isCA bool, end time.Time) (certFile, keyFile string) {
+// externalAuthority makes an authority as kubeadm does, with an RSA key in PKCS #1, and returns its files.
+func externalAuthority(t *testing.T, isCA bool, end time.Time) (certFile, keyFile string) {
 	t.Helper()
 	key, err := rsa.GenerateKey(rand.Reader, 2048)
 	require.NoError(t, err)
@@ -38,14 +38,14 @@ func foreignAuthority(t *testing.T, isCA bool, end time.Time) (certFile, keyFile
 	return certFile, keyFile
 }
 
-func TestAForeignAuthorityIssuesAndStaysAsItIs(t *testing.T) {
+func TestAnExternalAuthorityIssuesAndStaysAsItIs(t *testing.T) {
 	end := time.Now().Add(100 * 24 * time.Hour)
-	certFile, keyFile := foreignAuthority(t, true, end)
+	certFile, keyFile := externalAuthority(t, true, end)
 	before := append(contents(t, certFile), contents(t, keyFile)...)
 	store := openStore(t)
 	leaf := Leaf{CommonName: "tripod-core", Client: true}
 	for _, want := range []bool{true, false} {
-		ca, err := store.Foreign(certFile, keyFile)
+		ca, err := store.ExternalAuthority(certFile, keyFile)
 		require.NoError(t, err)
 		issued, err := ca.Ensure("etcd-core", leaf)
 		require.NoError(t, err)
@@ -62,20 +62,20 @@ func TestAForeignAuthorityIssuesAndStaysAsItIs(t *testing.T) {
 	assert.Equal(t, before, append(contents(t, certFile), contents(t, keyFile)...))
 
 	// Another authority takes the place of this one.
-	otherCert, otherKey := foreignAuthority(t, true, end)
-	ca, err := store.Foreign(otherCert, otherKey)
+	otherCert, otherKey := externalAuthority(t, true, end)
+	ca, err := store.ExternalAuthority(otherCert, otherKey)
 	require.NoError(t, err)
 	issued, err := ca.Ensure("etcd-core", leaf)
 	require.NoError(t, err)
 	assert.True(t, issued)
 }
 
-func TestWhatIsNoForeignAuthority(t *testing.T) {
+func TestWhatIsNoExternalAuthority(t *testing.T) {
 	end := time.Now().Add(time.Hour)
 	store := openStore(t)
-	good, goodKey := foreignAuthority(t, true, end)
-	leaf, leafKey := foreignAuthority(t, false, end)
-	old, oldKey := foreignAuthority(t, true, time.Now().Add(-time.Hour))
+	good, goodKey := externalAuthority(t, true, end)
+	leaf, leafKey := externalAuthority(t, false, end)
+	old, oldKey := externalAuthority(t, true, time.Now().Add(-time.Hour))
 	for want, files := range map[string][2]string{
 		"is not a certificate authority":              {leaf, leafKey},
 		"expired on":                                  {old, oldKey},
@@ -84,7 +84,7 @@ func TestWhatIsNoForeignAuthority(t *testing.T) {
 		"missing: no such file or directory":          {good, goodKey + ".missing"},
 		"cannot use certificate authority " + goodKey: {goodKey, goodKey},
 	} {
-		_, err := store.Foreign(files[0], files[1])
+		_, err := store.ExternalAuthority(files[0], files[1])
 		assert.ErrorContains(t, err, want)
 	}
 }

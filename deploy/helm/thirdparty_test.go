@@ -8,23 +8,23 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// foreignKinds has the kinds of other projects. Their types here have only the fields that the chart uses, so that the tests do not depend
-// on these projects.
-var foreignKinds = map[schema.GroupKind]func() any{
+// thirdPartyKinds has the kinds of other projects. Their types here have only the fields that the chart uses, so that the tests do not
+// depend on these projects.
+var thirdPartyKinds = map[schema.GroupKind]func() any{
 	{Group: "cert-manager.io", Kind: "Issuer"}:               func() any { return &issuer{} },
 	{Group: "cert-manager.io", Kind: "Certificate"}:          func() any { return &certificate{} },
 	{Group: "monitoring.coreos.com", Kind: "ServiceMonitor"}: func() any { return &serviceMonitor{} },
 	{Group: "monitoring.coreos.com", Kind: "PrometheusRule"}: func() any { return &prometheusRule{} },
 }
 
-type foreign struct {
+type thirdParty struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata"`
 }
 
 type issuer struct {
-	foreign `json:",inline"`
-	Spec    struct {
+	thirdParty `json:",inline"`
+	Spec       struct {
 		SelfSigned *struct{} `json:"selfSigned"`
 		CA         *struct {
 			SecretName string `json:"secretName"`
@@ -33,8 +33,8 @@ type issuer struct {
 }
 
 type certificate struct {
-	foreign `json:",inline"`
-	Spec    struct {
+	thirdParty `json:",inline"`
+	Spec       struct {
 		CommonName  string          `json:"commonName"`
 		SecretName  string          `json:"secretName"`
 		IsCA        bool            `json:"isCA"`
@@ -63,8 +63,8 @@ type secretKey struct {
 }
 
 type serviceMonitor struct {
-	foreign `json:",inline"`
-	Spec    struct {
+	thirdParty `json:",inline"`
+	Spec       struct {
 		NamespaceSelector struct {
 			MatchNames []string `json:"matchNames"`
 		} `json:"namespaceSelector"`
@@ -104,8 +104,8 @@ type rule struct {
 }
 
 type prometheusRule struct {
-	foreign `json:",inline"`
-	Spec    struct {
+	thirdParty `json:",inline"`
+	Spec       struct {
 		Groups []struct {
 			Name  string `json:"name"`
 			Rules []rule `json:"rules"`

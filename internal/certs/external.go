@@ -11,9 +11,9 @@ import (
 	"time"
 )
 
-// Foreign returns an authority that another program made, with its certificate and key in two files. What it issues is in this store. The
-// authority itself stays as it is: Foreign neither makes nor renews it, and it has no Rotate.
-func (s *Store) Foreign(certFile, keyFile string) (*Authority, error) {
+// ExternalAuthority returns an authority that another program made, with its certificate and key in two files. What it issues is in this
+// store. The authority itself stays as it is: ExternalAuthority neither makes nor renews it, and it has no Rotate.
+func (s *Store) ExternalAuthority(certFile, keyFile string) (*Authority, error) {
 	trusted, err := os.ReadFile(certFile)
 	if err != nil {
 		return nil, fmt.Errorf("cannot read certificate authority: %w", err)
