@@ -32,7 +32,7 @@ import (
 	"k8s.io/apiserver/pkg/storage/storagebackend/factory"
 	"k8s.io/client-go/tools/cache"
 
-	"github.com/tripod-k8s/tripod/internal/storage/sharedclient"
+	"github.com/tripod-k8s/tripod/internal/storage/etcdclient"
 )
 
 // firstFill bounds how long a request waits for a cache that was just made; then it is told to come again, as by
@@ -50,7 +50,7 @@ func Apply(config *genericapiserver.Config, etcd *genericoptions.EtcdOptions) er
 		return err
 	}
 	config.RESTOptionsGetter = continuingGetter{
-		getter: config.RESTOptionsGetter, clients: &sharedclient.Clients{},
+		getter: config.RESTOptionsGetter, clients: &etcdclient.Clients{},
 		// The rule of StorageFactoryRestOptionsFactory.GetRESTOptions of k8s.io/apiserver.
 		cached: func(resource schema.GroupResource) bool {
 			size, given := sizes[resource]
@@ -62,7 +62,7 @@ func Apply(config *genericapiserver.Config, etcd *genericoptions.EtcdOptions) er
 
 type continuingGetter struct {
 	getter  generic.RESTOptionsGetter
-	clients *sharedclient.Clients
+	clients *etcdclient.Clients
 	cached  func(schema.GroupResource) bool
 }
 
@@ -70,14 +70,14 @@ type continuingGetter struct {
 func (g continuingGetter) GetRESTOptions(resource schema.GroupResource, example runtime.Object) (generic.RESTOptions, error) {
 	options, err := g.getter.GetRESTOptions(resource, example)
 	if err == nil {
-		options.Decorator = Decorate(sharedclient.Decorator(g.clients.NewStorage, g.cached(resource)), g.clients.NewStorage)
+		options.Decorator = Decorate(etcdclient.Decorator(g.clients.NewStorage, g.cached(resource)), g.clients.NewStorage)
 	}
 	return options, err
 }
 
 // Decorate returns a decorator that makes storages as decorate does. Those with a watch cache continue older watches from a storage
 // that newRaw makes when it is first needed.
-func Decorate(decorate generic.StorageDecorator, newRaw sharedclient.NewRawStorage) generic.StorageDecorator {
+func Decorate(decorate generic.StorageDecorator, newRaw etcdclient.NewRawStorage) generic.StorageDecorator {
 	return func(
 		config *storagebackend.ConfigForResource,
 		resourcePrefix string,

@@ -32,7 +32,7 @@ import (
 	"k8s.io/apiserver/pkg/storage/etcd3/testserver"
 	"k8s.io/apiserver/pkg/storage/storagebackend"
 
-	"github.com/tripod-k8s/tripod/internal/storage/sharedclient"
+	"github.com/tripod-k8s/tripod/internal/storage/etcdclient"
 	"github.com/tripod-k8s/tripod/internal/storage/watchresume"
 )
 
@@ -53,7 +53,7 @@ func replica(t *testing.T, etcd *clientv3.Client) storage.Interface {
 	config := storagebackend.NewDefaultConfig("/registry", codec)
 	config.Transport.ServerList = etcd.Endpoints()
 	config.CompactionInterval = 0
-	clients := &sharedclient.Clients{}
+	clients := &etcdclient.Clients{}
 	decorate := watchresume.Decorate(registry.StorageWithCacher(), clients.NewStorage)
 	made, destroy, err := decorate(
 		config.ForResource(schema.GroupResource{Group: example.GroupName, Resource: "pods"}),

@@ -17,7 +17,7 @@ import (
 	"k8s.io/component-base/metrics"
 	"k8s.io/component-base/metrics/legacyregistry"
 
-	"github.com/tripod-k8s/tripod/internal/storage/sharedclient"
+	"github.com/tripod-k8s/tripod/internal/storage/etcdclient"
 	"github.com/tripod-k8s/tripod/internal/storage/watchresume"
 )
 
@@ -34,8 +34,8 @@ func init() {
 
 // Getter returns the options of getter with storages that share an etcd client. If cached, they have a watch cache.
 func Getter(getter generic.RESTOptionsGetter, cached bool) generic.RESTOptionsGetter {
-	clients := &sharedclient.Clients{}
-	decorate := sharedclient.Decorator(counted(clients.NewStorage), cached)
+	clients := &etcdclient.Clients{}
+	decorate := etcdclient.Decorator(counted(clients.NewStorage), cached)
 	return sharing{getter: getter, decorate: watchresume.Decorate(decorate, clients.NewStorage)}
 }
 
@@ -54,7 +54,7 @@ func (s sharing) GetRESTOptions(resource schema.GroupResource, example runtime.O
 }
 
 // counted counts the storages that newRaw creates, until they are destroyed.
-func counted(newRaw sharedclient.NewRawStorage) sharedclient.NewRawStorage {
+func counted(newRaw etcdclient.NewRawStorage) etcdclient.NewRawStorage {
 	return func(
 		config *storagebackend.ConfigForResource, newFunc, newListFunc func() runtime.Object, resourcePrefix string,
 	) (storage.Interface, factory.DestroyFunc, error) {

@@ -1,9 +1,9 @@
 // Copyright The Tripod Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package sharedclient makes storages that share one etcd client. kube-apiserver's have a client each, with a connection and
+// Package etcdclient makes storages that share one etcd client. kube-apiserver's have a client each, with a connection and
 // its goroutines and buffers, for each version of each CustomResourceDefinition (https://issue.k8s.io/111476).
-package sharedclient
+package etcdclient
 
 import (
 	"strings"

@@ -1,7 +1,7 @@
 // Copyright The Tripod Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package sharedclient
+package etcdclient
 
 import (
 	"k8s.io/apimachinery/pkg/runtime"
