@@ -13,14 +13,14 @@ import (
 
 	"k8s.io/apiserver/pkg/endpoints/request"
 
+	"github.com/tripod-k8s/tripod/services/aggregator/requestmemory"
 	"github.com/tripod-k8s/tripod/services/aggregator/routing"
-	"github.com/tripod-k8s/tripod/services/aggregator/shares"
 )
 
 // BenchmarkRequest has one of many connections after the other begin and end a request of the user to whom it belongs.
 func BenchmarkRequest(b *testing.B) {
 	const connections, users = 1024, 16
-	requests := shares.New(0)
+	requests := requestmemory.New(0)
 	c := New(0, requests)
 	answered := http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})
 	handler := c.Arrive(c.Use(answered, nil))

@@ -8,7 +8,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/tripod-k8s/tripod/services/aggregator/shares"
+	"github.com/tripod-k8s/tripod/services/aggregator/requestmemory"
 )
 
 const (
@@ -27,7 +27,7 @@ const (
 type Connections struct {
 	limit int64
 	// requests is what requests in flight share.
-	requests *shares.Memory
+	requests *requestmemory.Budget
 
 	mu sync.Mutex
 	// taken is what all connections take, and closing what those of them take that are being closed.
@@ -56,9 +56,9 @@ type holder struct {
 }
 
 // New returns connections that may take so many bytes. 0 is an eighth of what the process may have.
-func New(limit int64, requests *shares.Memory) *Connections {
+func New(limit int64, requests *requestmemory.Budget) *Connections {
 	if limit == 0 {
-		limit = shares.PartOfProcess(8, unlimited)
+		limit = requestmemory.PartOfProcess(8, unlimited)
 	}
 	registerMetrics()
 	c := &Connections{limit: limit, requests: requests, owners: map[owner]*holder{}}

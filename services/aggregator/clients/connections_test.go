@@ -20,7 +20,7 @@ import (
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/endpoints/request"
 
-	"github.com/tripod-k8s/tripod/services/aggregator/shares"
+	"github.com/tripod-k8s/tripod/services/aggregator/requestmemory"
 )
 
 // fakeConn is a TCP connection without a network. Its server notices when it is closed.
@@ -81,7 +81,7 @@ func flood(t *testing.T, c *Connections, address string, n int) (all []*connecti
 }
 
 // room is for so many connections.
-func room(n int64) *Connections { return New(n*connectionCost, shares.New(0)) }
+func room(n int64) *Connections { return New(n*connectionCost, requestmemory.New(0)) }
 
 func named(name string) user.Info { return &user.DefaultInfo{Name: name} }
 
@@ -283,7 +283,7 @@ func TestARequestUsesItsConnection(t *testing.T) {
 }
 
 func TestRequestsThatNobodyIsKnownToSendAreBounded(t *testing.T) {
-	requests := shares.New(1 << 20) // 8 of one user at a time
+	requests := requestmemory.New(1 << 20) // 8 of one user at a time
 	c := New(0, requests)
 	waiting, proceed := make(chan struct{}), make(chan struct{})
 	server := httptest.NewUnstartedServer(c.Arrive(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {

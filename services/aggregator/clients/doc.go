@@ -11,7 +11,7 @@
 //
 // A connection is in use while a request is in flight on it whose sender is known. So connections in a handshake, those that send half a
 // request, and those whose requests wait for authentication can be closed. Connections in use are bounded by their requests (package
-// shares).
+// requestmemory).
 //
 // Connections of services, and that of the aggregator to itself, do not count, and stay.
 package clients

@@ -25,15 +25,15 @@ func (c *Connections) Arrive(next http.Handler) http.Handler {
 			next.ServeHTTP(w, req)
 			return
 		}
-		share := c.requests.Arrive(owner, req.Header)
-		if share == nil {
+		reservation := c.requests.Arrive(owner, req.Header)
+		if reservation == nil {
 			// As k8s.io/apiserver answers. It costs little, because many such requests may come at the same time.
 			w.Header().Set("Retry-After", "1")
 			http.Error(w, "Too many requests, please try again later.", http.StatusTooManyRequests)
 			return
 		}
-		defer share.End()
-		next.ServeHTTP(w, req.WithContext(share.In(req.Context())))
+		defer reservation.End()
+		next.ServeHTTP(w, req.WithContext(reservation.In(req.Context())))
 		c.answered(conn, req)
 	})
 }

@@ -16,7 +16,7 @@ import (
 
 	"github.com/tripod-k8s/tripod/internal/hop/keepalive"
 	"github.com/tripod-k8s/tripod/internal/hop/trust"
-	"github.com/tripod-k8s/tripod/services/aggregator/shares"
+	"github.com/tripod-k8s/tripod/services/aggregator/requestmemory"
 )
 
 // Listen returns a listener whose connections count. They end within a minute if their other end is gone.
@@ -164,9 +164,9 @@ func (c *Connections) ownerOf(conn *connection) (string, bool) {
 }
 
 // begin is called when a request of a user begins on a connection. It returns false if the user has too many connections in use. A user may
-// have as many as are still free (see package shares).
+// have as many as are still free (see package requestmemory).
 func (c *Connections) begin(conn *connection, sender user.Info) bool {
-	name := shares.NameOf(sender)
+	name := requestmemory.NameOf(sender)
 	exempt := trust.ServiceOf(sender) != "" || sender.GetName() == user.APIServerUser
 	c.mu.Lock()
 	defer c.mu.Unlock()

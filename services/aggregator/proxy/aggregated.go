@@ -25,8 +25,8 @@ import (
 	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
 	"k8s.io/kube-aggregator/pkg/apis/apiregistration/v1/helper"
 
+	"github.com/tripod-k8s/tripod/services/aggregator/requestmemory"
 	"github.com/tripod-k8s/tripod/services/aggregator/routing"
-	"github.com/tripod-k8s/tripod/services/aggregator/shares"
 	"github.com/tripod-k8s/tripod/services/aggregator/status"
 	"github.com/tripod-k8s/tripod/services/aggregator/upstream"
 )
@@ -36,12 +36,12 @@ type AggregatedConfig struct {
 	RejectRedirects bool
 	Tracer          trace.TracerProvider
 	Serializer      runtime.NegotiatedSerializer
-	// Memory is what requests share.
-	Memory *shares.Memory
+	// Memory is the budget of all requests.
+	Memory *requestmemory.Budget
 }
 
 // Upstream is the way to an aggregated API server, which shows it the aggregator's front-proxy certificate. A request for it
-// needs only a path. Its errors are those of backend.Backend.
+// needs only a path. Its errors are those of upstream.Backend.
 type Upstream interface {
 	http.RoundTripper
 	// Ready reports whether it was found to answer.
@@ -89,12 +89,12 @@ func (p *Aggregated) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 		status.Unavailable(p.config.Serializer, w, req, "the request was not authenticated")
 		return
 	}
-	share := p.config.Memory.Begin(req, sender)
-	if share == nil {
+	reservation := p.config.Memory.Begin(req, sender)
+	if reservation == nil {
 		status.TooMany(p.config.Serializer, w, req, status.TooMuchMemory)
 		return
 	}
-	defer share.End()
+	defer reservation.End()
 	class := routing.Of(req)
 	location := &url.URL{Scheme: "https", Host: p.service.Name + "." + p.service.Namespace + ".svc", Path: req.URL.Path,
 		RawQuery: req.URL.Query().Encode()}
@@ -102,9 +102,9 @@ func (p *Aggregated) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	defer cancel()
 	utilflowcontrol.RequestDelegated(req.Context())
 	if class.LongRunning {
-		w = share.Writer(w)
+		w = reservation.Writer(w)
 	}
-	counting := counted{p.upstream, share}
+	counting := counted{p.upstream, reservation}
 	if class.Upgrade {
 		p.upgrade(w, out, sender, counting)
 		return

@@ -8,8 +8,8 @@ import (
 	"errors"
 	"net/http"
 
+	"github.com/tripod-k8s/tripod/services/aggregator/requestmemory"
 	"github.com/tripod-k8s/tripod/services/aggregator/routing"
-	"github.com/tripod-k8s/tripod/services/aggregator/shares"
 	"github.com/tripod-k8s/tripod/services/aggregator/upstream"
 )
 
@@ -17,10 +17,10 @@ import (
 var errTooMuch = errors.New("requests of this user take too much memory")
 
 // counted is a transport whose answers count as memory of a request. Those of watches and the like count while their client does not
-// receive them (shares.Writer).
+// receive them (requestmemory.Writer).
 type counted struct {
 	http.RoundTripper
-	share *shares.Share
+	reservation *requestmemory.Reservation
 }
 
 const (
@@ -48,7 +48,7 @@ func sizeOfHeader(header http.Header) (size int64) {
 func (c counted) RoundTrip(req *http.Request) (*http.Response, error) {
 	stop := context.AfterFunc(req.Context(), func() {
 		if errors.Is(context.Cause(req.Context()), context.Canceled) { // and not for a deadline
-			c.share.Cancelled()
+			c.reservation.Cancelled()
 		}
 	})
 	resp, err := c.RoundTripper.RoundTrip(req)
@@ -65,10 +65,10 @@ func (c counted) RoundTrip(req *http.Request) (*http.Response, error) {
 		return resp, nil
 	}
 	if !class.Repeatable && (!class.Tunnel || req.Method != http.MethodGet) {
-		c.share.Add(bytes)
+		c.reservation.Add(bytes)
 		return resp, nil
 	}
-	if !c.share.TakeAnswer(bytes) {
+	if !c.reservation.TakeAnswer(bytes) {
 		_ = resp.Body.Close() // nobody reads it
 		return nil, errTooMuch
 	}

@@ -20,14 +20,14 @@ import (
 	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
 	aggregatorscheme "k8s.io/kube-aggregator/pkg/apiserver/scheme"
 
-	"github.com/tripod-k8s/tripod/services/aggregator/shares"
+	"github.com/tripod-k8s/tripod/services/aggregator/requestmemory"
 )
 
 // little is memory for a request, and not for what its client does not read.
 const little = 300 << 10
 
 // frontsWith are servers that forward jane's requests to a backend, and to an aggregated API server. They share a memory.
-func frontsWith(t *testing.T, memory *shares.Memory, behind http.HandlerFunc) map[string]*httptest.Server {
+func frontsWith(t *testing.T, memory *requestmemory.Budget, behind http.HandlerFunc) map[string]*httptest.Server {
 	t.Helper()
 	back, server := httptest.NewServer(behind), httptest.NewTLSServer(behind)
 	t.Cleanup(back.Close)
@@ -58,7 +58,7 @@ func TestAnAnswerToARequestForATunnelCounts(t *testing.T) {
 		_, _ = w.Write(make([]byte, 1<<20)) // the aggregator may not read it
 	}
 	for memory, want := range map[int64]int{little: http.StatusTooManyRequests, 1 << 30: http.StatusBadRequest} {
-		for name, front := range frontsWith(t, shares.New(memory), long) {
+		for name, front := range frontsWith(t, requestmemory.New(memory), long) {
 			for _, protocol := range []string{"", "test"} {
 				if protocol == "" && name == "a backend" {
 					continue // to a backend, that is a request like any other
@@ -79,7 +79,7 @@ func TestALargeHeaderCounts(t *testing.T) {
 		}
 	}
 	for memory, want := range map[int64]int{little: http.StatusTooManyRequests, 1 << 30: http.StatusOK} {
-		for name, front := range frontsWith(t, shares.New(memory), large) {
+		for name, front := range frontsWith(t, requestmemory.New(memory), large) {
 			for _, query := range []string{"", "?watch=true"} {
 				resp, err := http.DefaultClient.Get(front.URL + "/apis/third.example.com/v1/things" + query)
 				require.NoError(t, err)
@@ -99,7 +99,7 @@ func TestAnAnswerToARequestForATunnelEndsIfNobodyReadsIt(t *testing.T) {
 		}
 		ended <- struct{}{}
 	}
-	for name, front := range frontsWith(t, shares.New(little), endless) {
+	for name, front := range frontsWith(t, requestmemory.New(little), endless) {
 		conn, err := net.Dial("tcp", front.Listener.Addr().String())
 		require.NoError(t, err)
 		defer conn.Close() //nolint:errcheck // nobody reads it
@@ -116,7 +116,7 @@ func TestAClientCancelsFewWatchesASecond(t *testing.T) {
 			cancel() // as soon as there is an answer
 			return &http.Response{StatusCode: http.StatusOK, Header: http.Header{}, Body: http.NoBody}, nil
 		})
-		front := NewForwarder("core", answered, shares.New(64<<20), NewEndings(), aggregatorscheme.Codecs, nil)
+		front := NewForwarder("core", answered, requestmemory.New(64<<20), NewEndings(), aggregatorscheme.Codecs, nil)
 		watch := func() int {
 			var ctx context.Context
 			ctx, cancel = context.WithCancel(request.WithUser(t.Context(), jane))

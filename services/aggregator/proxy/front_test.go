@@ -19,8 +19,8 @@ import (
 	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
 	aggregatorscheme "k8s.io/kube-aggregator/pkg/apiserver/scheme"
 
+	"github.com/tripod-k8s/tripod/services/aggregator/requestmemory"
 	"github.com/tripod-k8s/tripod/services/aggregator/routing"
-	"github.com/tripod-k8s/tripod/services/aggregator/shares"
 	"github.com/tripod-k8s/tripod/services/aggregator/upstream"
 	"github.com/tripod-k8s/tripod/services/aggregator/upstream/connections"
 )
@@ -77,7 +77,7 @@ func front(t *testing.T, u user.Info, behind http.HandlerFunc) *httptest.Server 
 	t.Helper()
 	back := httptest.NewServer(behind)
 	t.Cleanup(back.Close)
-	return serve(t, u, NewForwarder("core", toServer{back}, shares.New(0), NewEndings(), aggregatorscheme.Codecs, nil))
+	return serve(t, u, NewForwarder("core", toServer{back}, requestmemory.New(0), NewEndings(), aggregatorscheme.Codecs, nil))
 }
 
 // frontOfAggregated is a server that proxies jane's requests to the aggregated API server behind it. Some endpoints of that are dead.
@@ -95,7 +95,7 @@ func third(up Upstream, available apiregistrationv1.ConditionStatus) *Aggregated
 		Status: apiregistrationv1.APIServiceStatus{
 			Conditions: []apiregistrationv1.APIServiceCondition{{Type: apiregistrationv1.Available, Status: available}},
 		},
-	}, up, AggregatedConfig{Tracer: noop.NewTracerProvider(), Serializer: aggregatorscheme.Codecs, Memory: shares.New(0)})
+	}, up, AggregatedConfig{Tracer: noop.NewTracerProvider(), Serializer: aggregatorscheme.Codecs, Memory: requestmemory.New(0)})
 }
 
 // endpoints is an API server at some addresses.

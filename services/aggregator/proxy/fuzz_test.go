@@ -18,7 +18,7 @@ import (
 	"k8s.io/apiserver/pkg/endpoints/request"
 	aggregatorscheme "k8s.io/kube-aggregator/pkg/apiserver/scheme"
 
-	"github.com/tripod-k8s/tripod/services/aggregator/shares"
+	"github.com/tripod-k8s/tripod/services/aggregator/requestmemory"
 )
 
 // FuzzAnswer forwards whatever a backend may answer. A client gets the same by the short way of plain requests and by httputil.ReverseProxy,
@@ -40,7 +40,7 @@ func FuzzAnswer(f *testing.F) {
 		transport := roundTripper(func(req *http.Request) (*http.Response, error) {
 			return http.ReadResponse(bufio.NewReader(bytes.NewReader(answer)), req)
 		})
-		forwarder := NewForwarder("core", transport, shares.New(0), NewEndings(), aggregatorscheme.Codecs, nil)
+		forwarder := NewForwarder("core", transport, requestmemory.New(0), NewEndings(), aggregatorscheme.Codecs, nil)
 		forward := func(expect string) (answer *http.Response, body []byte, broken bool) {
 			req := httptest.NewRequest(http.MethodGet, forObjects, nil)
 			if expect != "" {

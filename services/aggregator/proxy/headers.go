@@ -17,7 +17,7 @@ import (
 	"github.com/tripod-k8s/tripod/internal/hop/envelope"
 	"github.com/tripod-k8s/tripod/internal/hop/trust"
 	identityv1 "github.com/tripod-k8s/tripod/proto/identity/v1"
-	"github.com/tripod-k8s/tripod/services/aggregator/shares"
+	"github.com/tripod-k8s/tripod/services/aggregator/requestmemory"
 )
 
 // seal returns the envelope that tells a backend all that the aggregator found out about the sender of a request. decides may be nil.
@@ -54,7 +54,9 @@ func stripIdentity(header http.Header) {
 }
 
 // tooLarge reports whether a backend would end the connection, which others use, because of headers. HTTP/1.1 lets in more small ones.
-func tooLarge(header http.Header) bool { return shares.SizeOf(header) > http.DefaultMaxHeaderBytes }
+func tooLarge(header http.Header) bool {
+	return requestmemory.SizeOf(header) > http.DefaultMaxHeaderBytes
+}
 
 // hopByHop are the headers that belong to one connection (RFC 9110, section 7.6.1).
 var hopByHop = []string{

@@ -22,7 +22,7 @@ import (
 	aggregatorscheme "k8s.io/kube-aggregator/pkg/apiserver/scheme"
 
 	"github.com/tripod-k8s/tripod/internal/hop/envelope"
-	"github.com/tripod-k8s/tripod/services/aggregator/shares"
+	"github.com/tripod-k8s/tripod/services/aggregator/requestmemory"
 )
 
 // claims are what clients may try.
@@ -102,7 +102,7 @@ func TestTheBackendLearnsWhatAuthenticationFound(t *testing.T) {
 	seen := make(chan http.Header, 1)
 	back := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, req *http.Request) { seen <- req.Header }))
 	defer back.Close()
-	forwarder := NewForwarder("core", toServer{back}, shares.New(0), NewEndings(), aggregatorscheme.Codecs, nil)
+	forwarder := NewForwarder("core", toServer{back}, requestmemory.New(0), NewEndings(), aggregatorscheme.Codecs, nil)
 	authenticated := http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		warning.AddWarning(req.Context(), "", "old token")
 		audit.AddAuditAnnotation(req.Context(), "example.com/token", "old")
@@ -145,7 +145,7 @@ func FuzzHeaders(f *testing.F) {
 		seen <- req.Header
 		return &http.Response{StatusCode: http.StatusOK, Header: http.Header{}, Body: http.NoBody, Request: req}, nil
 	})
-	forwarder := NewForwarder("core", transport, shares.New(0), NewEndings(), aggregatorscheme.Codecs, nil)
+	forwarder := NewForwarder("core", transport, requestmemory.New(0), NewEndings(), aggregatorscheme.Codecs, nil)
 	f.Fuzz(func(t *testing.T, name1, value1, name2, value2 string) {
 		for _, path := range []string{forObjects, forOthers} {
 			req := httptest.NewRequest(http.MethodGet, path, nil)

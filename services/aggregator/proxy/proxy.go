@@ -24,8 +24,8 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/tripod-k8s/tripod/internal/hop/envelope"
+	"github.com/tripod-k8s/tripod/services/aggregator/requestmemory"
 	"github.com/tripod-k8s/tripod/services/aggregator/routing"
-	"github.com/tripod-k8s/tripod/services/aggregator/shares"
 	"github.com/tripod-k8s/tripod/services/aggregator/status"
 	"github.com/tripod-k8s/tripod/services/aggregator/upstream"
 )
@@ -37,7 +37,7 @@ type Forwarder struct {
 	name       string
 	serializer runtime.NegotiatedSerializer
 	proxy      *httputil.ReverseProxy
-	memory     *shares.Memory
+	memory     *requestmemory.Budget
 	// onGroupVersion may be nil (see NewForwarder).
 	onGroupVersion func(context.Context, schema.GroupVersion)
 	// decides may be nil (see Decide).
@@ -51,7 +51,7 @@ type Forwarder struct {
 // share the memory and the endings of namespaces. onGroupVersion is called before a client is told, with the discovery document of a
 // group-version, that there is that group-version. It may be nil.
 func NewForwarder(
-	name string, transport http.RoundTripper, memory *shares.Memory, endings *Endings, s runtime.NegotiatedSerializer,
+	name string, transport http.RoundTripper, memory *requestmemory.Budget, endings *Endings, s runtime.NegotiatedSerializer,
 	onGroupVersion func(context.Context, schema.GroupVersion),
 ) *Forwarder {
 	f := &Forwarder{name: name, serializer: s, memory: memory, endings: endings, onGroupVersion: onGroupVersion}
@@ -75,16 +75,16 @@ func (f *Forwarder) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 		status.Unavailable(f.serializer, w, req, "the request was not authenticated")
 		return
 	}
-	share := f.memory.Begin(req, sender)
-	if share == nil {
+	reservation := f.memory.Begin(req, sender)
+	if reservation == nil {
 		status.TooMany(f.serializer, w, req, status.TooMuchMemory)
 		return
 	}
 	defer func() {
 		if cancelled(req) {
-			share.EndCancelled()
+			reservation.EndCancelled()
 		} else {
-			share.End()
+			reservation.End()
 		}
 	}()
 	sealed, err := seal(req, sender, f.decides, f.endings)
@@ -98,9 +98,9 @@ func (f *Forwarder) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 		status.HeadersTooLarge(f.serializer, w, req)
 		return
 	}
-	class, transport := routing.Of(req), counted{f.proxy.Transport, share}
+	class, transport := routing.Of(req), counted{f.proxy.Transport, reservation}
 	if class.LongRunning {
-		w = share.Writer(w)
+		w = reservation.Writer(w)
 	}
 	var m measurement
 	defer f.record(req, class, &m)

@@ -19,7 +19,7 @@ import (
 	"k8s.io/apiserver/pkg/endpoints/request"
 	aggregatorscheme "k8s.io/kube-aggregator/pkg/apiserver/scheme"
 
-	"github.com/tripod-k8s/tripod/services/aggregator/shares"
+	"github.com/tripod-k8s/tripod/services/aggregator/requestmemory"
 )
 
 // TestObjectsComeAsEverythingElse compares the two ways of an answer to the client.
@@ -95,7 +95,7 @@ func BenchmarkForward(b *testing.B) {
 			StatusCode: http.StatusOK, Header: header, ContentLength: int64(len(content)), Body: io.NopCloser(bytes.NewReader(content)), Request: req,
 		}, nil
 	})
-	forwarder := NewForwarder("core", transport, shares.New(0), NewEndings(), aggregatorscheme.Codecs, nil)
+	forwarder := NewForwarder("core", transport, requestmemory.New(0), NewEndings(), aggregatorscheme.Codecs, nil)
 	for name, path := range map[string]string{"object": "/api/v1/namespaces/a/pods/b", "other": forOthers} {
 		b.Run(name, func(b *testing.B) {
 			req := httptest.NewRequest(http.MethodGet, path, nil)

@@ -23,7 +23,7 @@ import (
 	aggregatorscheme "k8s.io/kube-aggregator/pkg/apiserver/scheme"
 
 	"github.com/tripod-k8s/tripod/internal/hop/envelope"
-	"github.com/tripod-k8s/tripod/services/aggregator/shares"
+	"github.com/tripod-k8s/tripod/services/aggregator/requestmemory"
 	"github.com/tripod-k8s/tripod/services/aggregator/upstream"
 )
 
@@ -53,7 +53,7 @@ func TestClientsAreToldToRetryOnlyWhatCannotHappenTwice(t *testing.T) {
 		"a WebSocket to an aggregated server broke off": {http.MethodGet, aggregated, true, broken, http.StatusBadGateway, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			var handler http.Handler = NewForwarder("core", failing(test.err), shares.New(0), NewEndings(), aggregatorscheme.Codecs, nil)
+			var handler http.Handler = NewForwarder("core", failing(test.err), requestmemory.New(0), NewEndings(), aggregatorscheme.Codecs, nil)
 			if test.path == aggregated {
 				handler = third(answering{ready: true, err: test.err}, apiregistrationv1.ConditionTrue)
 			}
@@ -111,7 +111,7 @@ func TestAClientThatWentAwayGetsNoAnswer(t *testing.T) {
 		w := &httptest.ResponseRecorder{}
 		func() {
 			defer func() { assert.Equal(t, want, recover(), "HTTP/%d", protocol) }()
-			NewForwarder("core", failing(context.Canceled), shares.New(0), NewEndings(), aggregatorscheme.Codecs, nil).ServeHTTP(w, req)
+			NewForwarder("core", failing(context.Canceled), requestmemory.New(0), NewEndings(), aggregatorscheme.Codecs, nil).ServeHTTP(w, req)
 		}()
 		assert.Zero(t, w.Code, "HTTP/%d", protocol)
 	}

@@ -21,8 +21,8 @@ import (
 	"github.com/tripod-k8s/tripod/services/aggregator/authn"
 	"github.com/tripod-k8s/tripod/services/aggregator/clients"
 	"github.com/tripod-k8s/tripod/services/aggregator/proxy"
+	"github.com/tripod-k8s/tripod/services/aggregator/requestmemory"
 	"github.com/tripod-k8s/tripod/services/aggregator/routing"
-	"github.com/tripod-k8s/tripod/services/aggregator/shares"
 	"github.com/tripod-k8s/tripod/services/aggregator/status"
 	"github.com/tripod-k8s/tripod/services/shared/policy"
 )
@@ -47,7 +47,7 @@ type chains struct {
 	further map[routing.Owner]bool
 	// clients are the connections, and memory is what requests share.
 	clients *clients.Connections
-	memory  *shares.Memory
+	memory  *requestmemory.Budget
 }
 
 // build is the BuildHandlerChainFunc of a server that serves own.
@@ -98,7 +98,7 @@ func (h *chains) full(own http.Handler, c *genericapiserver.Config) http.Handler
 	fair.FlowControl = trust.Fairness(c)
 	handler := genericapiserver.DefaultBuildHandlerChain(h.withAggregated(own), fair)
 	// They count who is authenticated, not the user whom the request impersonates in the chain.
-	handler = h.clients.Use(h.share(handler, c), tooMany(c))
+	handler = h.clients.Use(h.reserve(handler, c), tooMany(c))
 	handler = h.webhooks.gate(h.policy.Gate(handler, c), c)
 	handler = authn.RejectDuringOutage(handler, c.Authentication.Authenticator, c.Serializer)
 	// These are in the chain as well, where they find their work done.
@@ -181,17 +181,17 @@ func tooMany(c *genericapiserver.Config) http.Handler {
 	})
 }
 
-// share counts requests of the full chain as memory of their senders. Forwarders do so for all others.
-func (h *chains) share(next http.Handler, c *genericapiserver.Config) http.Handler {
+// reservation counts requests of the full chain as memory of their senders. Forwarders do so for all others.
+func (h *chains) reserve(next http.Handler, c *genericapiserver.Config) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		if sender, ok := request.UserFrom(req.Context()); ok {
-			share := h.memory.Begin(req, sender)
-			if share == nil {
+			reservation := h.memory.Begin(req, sender)
+			if reservation == nil {
 				status.TooMany(c.Serializer, w, req, status.TooMuchMemory)
 				return
 			}
-			defer share.End()
-			req = req.WithContext(share.In(req.Context()))
+			defer reservation.End()
+			req = req.WithContext(reservation.In(req.Context()))
 		}
 		next.ServeHTTP(w, req)
 	})

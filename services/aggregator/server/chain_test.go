@@ -25,8 +25,8 @@ import (
 	aggregatorscheme "k8s.io/kube-aggregator/pkg/apiserver/scheme"
 
 	"github.com/tripod-k8s/tripod/services/aggregator/clients"
+	"github.com/tripod-k8s/tripod/services/aggregator/requestmemory"
 	"github.com/tripod-k8s/tripod/services/aggregator/routing"
-	"github.com/tripod-k8s/tripod/services/aggregator/shares"
 	"github.com/tripod-k8s/tripod/services/shared/policy"
 )
 
@@ -46,7 +46,7 @@ func TestRequestsCountForWhoeverIsAuthenticated(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			allowed, err := policy.New(t.Context(), &policy.Options{Modes: []string{"AlwaysAllow"}}, &rest.Config{}, "", nil)
 			require.NoError(t, err)
-			memory := shares.New(test.memory)
+			memory := requestmemory.New(test.memory)
 			h := &chains{table: routing.NewTable(func(string) bool { return true }), policy: allowed, webhooks: &webhookCalls{},
 				stop: newShutdown(0, make(chan struct{})), answerTimeout: time.Minute, memory: memory, clients: clients.New(test.connections, memory)}
 			config := genericapiserver.NewConfig(aggregatorscheme.Codecs)

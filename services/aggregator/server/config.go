@@ -27,9 +27,9 @@ import (
 	"github.com/tripod-k8s/tripod/services/aggregator/clients"
 	"github.com/tripod-k8s/tripod/services/aggregator/options"
 	"github.com/tripod-k8s/tripod/services/aggregator/peers/feeds"
+	"github.com/tripod-k8s/tripod/services/aggregator/requestmemory"
 	"github.com/tripod-k8s/tripod/services/aggregator/routing"
 	"github.com/tripod-k8s/tripod/services/aggregator/sharedport"
-	"github.com/tripod-k8s/tripod/services/aggregator/shares"
 	"github.com/tripod-k8s/tripod/services/aggregator/upstream"
 	"github.com/tripod-k8s/tripod/services/shared/policy"
 )
@@ -52,7 +52,7 @@ type Config struct {
 	registered *registered
 	table      *routing.Table
 	// memory is what requests in flight share.
-	memory *shares.Memory
+	memory *requestmemory.Budget
 	// clients are the connections of clients.
 	clients *clients.Connections
 
@@ -72,7 +72,7 @@ func NewConfig(ctx context.Context, o *options.Completed) (*Config, error) {
 	c := &Config{
 		options: o,
 		generic: genericapiserver.NewRecommendedConfig(service.Codecs(aggregatorscheme.Scheme)),
-		memory:  shares.New(int64(o.RequestsMemoryMB) << 20),
+		memory:  requestmemory.New(int64(o.RequestsMemoryMB) << 20),
 	}
 	c.clients = clients.New(int64(o.ConnectionsMemoryMB)<<20, c.memory)
 	for _, step := range []func() error{

@@ -19,8 +19,8 @@ const (
 	firstRetries = 200
 )
 
-// budget limits retries, so that they do not overload a backend in trouble. Users share it by the rule of package shares: a user may take
-// as much as is still free. So a user whose requests always need retries leaves half of the budget to others.
+// budget limits retries, so that they do not overload a backend in trouble. Users share it by the rule of package requestmemory: a user may
+// take as much as is still free. So a user whose requests always need retries leaves half of the budget to others.
 type budget struct {
 	mu sync.Mutex
 	// free is the number of retries left. It grows with each request and with time.

@@ -13,8 +13,8 @@ import (
 
 	"k8s.io/apiserver/pkg/endpoints/request"
 
+	"github.com/tripod-k8s/tripod/services/aggregator/requestmemory"
 	"github.com/tripod-k8s/tripod/services/aggregator/routing"
-	"github.com/tripod-k8s/tripod/services/aggregator/shares"
 	"github.com/tripod-k8s/tripod/services/aggregator/upstream/balance"
 	"github.com/tripod-k8s/tripod/services/aggregator/upstream/connections"
 	"github.com/tripod-k8s/tripod/services/aggregator/upstream/replay"
@@ -41,7 +41,7 @@ func (b *Backend) RoundTrip(req *http.Request) (*http.Response, error) {
 	anonymous := IsAnonymous(sender)
 	c := &call{backend: b, req: req, class: class, balance: balanceOf(class), wire: wireOf(class, anonymous, isOrdinary(req))}
 	if sender != nil {
-		c.user = shares.NameOf(sender)
+		c.user = requestmemory.NameOf(sender)
 	}
 	if class.Replica != "" && !anonymous { // an unknown client must not learn which replicas exist
 		if c.pinned = b.endpointAt(class.Replica); c.pinned == nil {

@@ -10,8 +10,8 @@ import (
 
 	"k8s.io/apiserver/pkg/authentication/user"
 
+	"github.com/tripod-k8s/tripod/services/aggregator/requestmemory"
 	"github.com/tripod-k8s/tripod/services/aggregator/routing"
-	"github.com/tripod-k8s/tripod/services/aggregator/shares"
 	"github.com/tripod-k8s/tripod/services/aggregator/upstream/balance"
 	"github.com/tripod-k8s/tripod/services/aggregator/upstream/connections"
 )
@@ -42,7 +42,7 @@ const maxOrdinary = 8 << 10
 // isOrdinary reports whether no server can dislike a request so much that it closes the connection, on which other users wait. Trailers
 // have limits of their own, which a server need not tell.
 func isOrdinary(req *http.Request) bool {
-	return len(req.Trailer) == 0 && shares.SizeOf(req.Header)+int64(len(req.URL.Path)+len(req.URL.RawQuery)) <= maxOrdinary
+	return len(req.Trailer) == 0 && requestmemory.SizeOf(req.Header)+int64(len(req.URL.Path)+len(req.URL.RawQuery)) <= maxOrdinary
 }
 
 // wireOf returns the kind of connection that a request needs.

@@ -21,7 +21,8 @@ const cancelDelay = time.Second
 // replica would close the connection, because handlers of cancelled requests still run. But other users share that connection.
 //
 // So the aggregator cancels a request at the replica after a second, or when the answer arrives. Meanwhile the user has less memory for
-// other requests (package shares). If too many such requests pile up on the client's connection, the aggregator closes it (x/net/http2).
+// other requests (package requestmemory). If too many such requests pile up on the client's connection, the aggregator closes it
+// (x/net/http2).
 //
 // A request body that breaks off counts as a cancellation too. The aggregator cancels its own requests at once.
 

@@ -1,7 +1,7 @@
 // Copyright The Tripod Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package shares
+package requestmemory
 
 import (
 	"net/http"
@@ -20,8 +20,8 @@ const (
 
 // Writer returns a writer for an answer that lasts as long as the client wants, such as a watch. It ends the answer if the client does not
 // receive what the aggregator writes. Time without writes does not count. The handler must call End before it returns.
-func (s *Share) Writer(w http.ResponseWriter) *Writer {
-	b := &Writer{ResponseWriter: w, share: s}
+func (s *Reservation) Writer(w http.ResponseWriter) *Writer {
+	b := &Writer{ResponseWriter: w, reservation: s}
 	b.timer = time.AfterFunc(time.Hour, b.blocked)
 	b.timer.Stop()
 	return b
@@ -30,8 +30,8 @@ func (s *Share) Writer(w http.ResponseWriter) *Writer {
 // Writer is the http.ResponseWriter of a watch.
 type Writer struct {
 	http.ResponseWriter
-	share *Share
-	timer *time.Timer
+	reservation *Reservation
+	timer       *time.Timer
 
 	mu sync.Mutex
 	// since is when the current write began. It is zero between writes.
@@ -77,7 +77,7 @@ func (w *Writer) End() {
 	if w.counts {
 		w.timer.Stop() // it is set to a minute
 		w.counts, w.armed = false, false
-		w.share.Add(-connections.Window)
+		w.reservation.Add(-connections.Window)
 	}
 }
 
@@ -94,7 +94,7 @@ func (w *Writer) blocked() {
 		return
 	case took >= maxBlocked:
 		refusals.WithLabelValues(endedBlocked).Inc()
-	case w.share.Take(connections.Window):
+	case w.reservation.Take(connections.Window):
 		w.counts = true
 		w.timer.Reset(maxBlocked - took)
 		return

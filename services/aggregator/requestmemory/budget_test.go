@@ -1,7 +1,7 @@
 // Copyright The Tripod Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package shares
+package requestmemory
 
 import (
 	"fmt"
@@ -21,8 +21,8 @@ import (
 func request(length int64) *http.Request { return &http.Request{ContentLength: length} }
 
 // begin has a user begin requests until Begin refuses one. It returns the others.
-func begin(m *Memory, name string) []*Share {
-	for begun := []*Share(nil); ; {
+func begin(m *Budget, name string) []*Reservation {
+	for begun := []*Reservation(nil); ; {
 		s := m.Begin(request(0), &user.DefaultInfo{Name: name})
 		if s == nil {
 			return begun
@@ -34,7 +34,7 @@ func begin(m *Memory, name string) []*Share {
 func TestAUserHasAsMuchAsIsFree(t *testing.T) {
 	const requests = 120
 	m := New(requests * requestCost)
-	var all []*Share
+	var all []*Reservation
 	for i, want := range []int{requests / 2, requests / 4, requests / 8} {
 		got := begin(m, fmt.Sprint(i))
 		if len(got) != want {
@@ -71,10 +71,10 @@ func TestARequestThatHasArrivedBecomesItsSenders(t *testing.T) {
 	s := m.Arrive("10.0.0.1", header)
 	req := (&http.Request{Header: header, ContentLength: 100}).WithContext(s.In(t.Context()))
 	if got := m.Begin(req, &user.DefaultInfo{Name: "a"}); got != s {
-		t.Fatal("it has another share")
+		t.Fatal("it has another reservation")
 	}
 	if m.Begin(req, &user.DefaultInfo{Name: "impersonated"}) != s {
-		t.Fatal("another handler gets another share")
+		t.Fatal("another handler gets another reservation")
 	}
 	if len(m.users) != 1 || m.users["a"].taken != cost+100 {
 		t.Errorf("the users are %v", m.users)
@@ -107,7 +107,7 @@ func TestARequestThatIsTooMuchForItsSenderStaysWhereItArrived(t *testing.T) {
 
 func TestAUserHasFewCancelledRequests(t *testing.T) {
 	m := New(16 * cancelledCost)
-	var all []*Share
+	var all []*Reservation
 	for range 100 { // a burst
 		all = append(all, m.Begin(request(0), &user.DefaultInfo{Name: "a"}))
 	}

@@ -1,7 +1,7 @@
 // Copyright The Tripod Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package shares divides the memory of requests in flight among users, so that no user takes all of it.
+// Package requestmemory divides the memory of requests in flight among users, so that no user takes all of it.
 //
 // A request takes a fixed cost at the start, and room for the part of its body and answer that the aggregator may buffer. The package does
 // not count buffered bytes. Flow control limits them (upstream/connections, Window), and a request takes that limit.
@@ -13,7 +13,7 @@
 // fixed shares.
 //
 // While a user has too much, the aggregator answers further requests of that user with 429, and ends watches whose client does not read.
-package shares
+package requestmemory
 
 import (
 	"context"
@@ -41,8 +41,8 @@ const (
 	unlimited = 2 << 30
 )
 
-// Memory is the memory that all requests in flight share.
-type Memory struct {
+// Budget is the memory for all requests in flight.
+type Budget struct {
 	limit int64
 
 	mu    sync.Mutex
@@ -57,20 +57,20 @@ type holder struct {
 	requests int
 }
 
-// New returns a memory of limit bytes. 0 means half of the process's memory.
-func New(limit int64) *Memory {
+// New returns a budget of limit bytes. 0 means half of the process's memory.
+func New(limit int64) *Budget {
 	if limit == 0 {
 		limit = PartOfProcess(2, unlimited)
 	}
 	registerMetrics()
-	return &Memory{limit: limit, users: map[string]*holder{}}
+	return &Budget{limit: limit, users: map[string]*holder{}}
 }
 
-// Arrive takes the share of a new request with an unknown sender. It returns nil if the owner of the connection has too much.
-func (m *Memory) Arrive(owner string, header http.Header) *Share {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.begin(owner, requestCost+SizeOf(header))
+// Arrive reserves memory for a new request with an unknown sender. It returns nil if the owner of the connection has too much.
+func (b *Budget) Arrive(owner string, header http.Header) *Reservation {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.begin(owner, requestCost+SizeOf(header))
 }
 
 // PartOfProcess returns the memory limit of the process, divided by divisor. Without such a limit, it returns otherwise.
@@ -81,16 +81,16 @@ func PartOfProcess(divisor, otherwise int64) int64 {
 	return otherwise
 }
 
-// Begin moves the share of a request from the owner of its connection to its sender, and takes room for its body. Without an earlier
-// Arrive, the request gets a new share. Begin returns nil if the sender has too much. If a handler has called Begin before, the share stays
-// as it is.
-func (m *Memory) Begin(req *http.Request, sender user.Info) *Share {
+// Begin moves the reservation of a request from the owner of its connection to its sender, and takes room for its body. Without an earlier
+// Arrive, the request gets a new reservation. Begin returns nil if the sender has too much. If a handler has called Begin before, the
+// reservation stays as it is.
+func (b *Budget) Begin(req *http.Request, sender user.Info) *Reservation {
 	name, body := NameOf(sender), atMost(req.ContentLength, maxBody)
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	arrived, _ := req.Context().Value(arrivedKey{}).(*Share)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	arrived, _ := req.Context().Value(arrivedKey{}).(*Reservation)
 	if arrived == nil || arrived.holds == 0 {
-		s := m.begin(name, requestCost+SizeOf(req.Header)+body)
+		s := b.begin(name, requestCost+SizeOf(req.Header)+body)
 		if s != nil {
 			s.begun = time.Now()
 		}
@@ -107,8 +107,8 @@ func (m *Memory) Begin(req *http.Request, sender user.Info) *Share {
 	return arrived
 }
 
-func (m *Memory) begin(name string, bytes int64) *Share {
-	s := &Share{memory: m, user: m.enter(name), holds: 1}
+func (b *Budget) begin(name string, bytes int64) *Reservation {
+	s := &Reservation{budget: b, user: b.enter(name), holds: 1}
 	if !s.take(bytes) {
 		s.end()
 		refusals.WithLabelValues(refusedRequest).Inc()
@@ -118,26 +118,26 @@ func (m *Memory) begin(name string, bytes int64) *Share {
 }
 
 // enter counts one more request of a user.
-func (m *Memory) enter(name string) *holder {
-	u := m.users[name]
+func (b *Budget) enter(name string) *holder {
+	u := b.users[name]
 	if u == nil {
 		u = &holder{name: name}
-		m.users[name] = u
+		b.users[name] = u
 	}
 	u.requests++
 	return u
 }
 
-func (m *Memory) leave(u *holder) {
+func (b *Budget) leave(u *holder) {
 	if u.requests--; u.requests == 0 {
-		delete(m.users, u.name)
+		delete(b.users, u.name)
 	}
 }
 
 type arrivedKey struct{}
 
-// In returns a context that carries the share to Begin.
-func (s *Share) In(ctx context.Context) context.Context {
+// In returns a context that carries the reservation to Begin.
+func (s *Reservation) In(ctx context.Context) context.Context {
 	return context.WithValue(ctx, arrivedKey{}, s)
 }
 
@@ -166,7 +166,7 @@ func atMost(length, limit int64) int64 {
 	return min(length, limit)
 }
 
-// NameOf returns the user whose share a sender uses. All ServiceAccounts of a namespace use one: a user who may create one may create
+// NameOf returns the user that a sender counts as. All ServiceAccounts of a namespace count as one: a user who may create one may create
 // thousands.
 func NameOf(sender user.Info) string {
 	name := sender.GetName()
@@ -178,54 +178,54 @@ func NameOf(sender user.Info) string {
 	return name
 }
 
-// Share is the memory that one request takes.
-type Share struct {
-	memory *Memory
+// Reservation is the memory that one request takes.
+type Reservation struct {
+	budget *Budget
 	user   *holder
 	bytes  int64
-	// begun is when the share became its sender's.
+	// begun is when the reservation became its sender's.
 	begun time.Time
-	// cancelled is set once the share has taken cancelledCost.
+	// cancelled is set once the reservation has taken cancelledCost.
 	cancelled bool
 	// holds counts the calls of End that are still to come.
 	holds int
 }
 
 // Take takes more bytes. It returns false, and takes nothing, if the user has too much.
-func (s *Share) Take(bytes int64) bool {
-	s.memory.mu.Lock()
-	defer s.memory.mu.Unlock()
+func (s *Reservation) Take(bytes int64) bool {
+	s.budget.mu.Lock()
+	defer s.budget.mu.Unlock()
 	return s.take(bytes)
 }
 
-func (s *Share) take(bytes int64) bool {
-	if s.user.taken+bytes > s.memory.limit-s.memory.taken {
+func (s *Reservation) take(bytes int64) bool {
+	if s.user.taken+bytes > s.budget.limit-s.budget.taken {
 		return false
 	}
 	s.add(bytes)
 	return true
 }
 
-// move gives the share to another user and takes more bytes. If that user has too much, move changes nothing and returns false.
-func (s *Share) move(name string, more int64) bool {
+// move gives the reservation to another user and takes more bytes. If that user has too much, move changes nothing and returns false.
+func (s *Reservation) move(name string, more int64) bool {
 	if s.user.name == name {
 		return s.take(more)
 	}
 	bytes, before := s.bytes, s.user
 	s.add(-bytes)
-	s.user = s.memory.enter(name)
+	s.user = s.budget.enter(name)
 	if !s.take(bytes + more) {
-		s.memory.leave(s.user)
+		s.budget.leave(s.user)
 		s.user = before
 		s.add(bytes)
 		return false
 	}
-	s.memory.leave(before)
+	s.budget.leave(before)
 	return true
 }
 
 // TakeAnswer takes room for an answer. It returns false if the user has too much.
-func (s *Share) TakeAnswer(bytes int64) bool {
+func (s *Reservation) TakeAnswer(bytes int64) bool {
 	if s.Take(bytes) {
 		return true
 	}
@@ -234,33 +234,33 @@ func (s *Share) TakeAnswer(bytes int64) bool {
 }
 
 // Add takes more bytes, or gives some back, without asking how much the user has.
-func (s *Share) Add(bytes int64) {
-	s.memory.mu.Lock()
-	defer s.memory.mu.Unlock()
+func (s *Reservation) Add(bytes int64) {
+	s.budget.mu.Lock()
+	defer s.budget.mu.Unlock()
 	s.add(bytes)
 }
 
 // Cancelled takes cancelledCost, because the client cancelled the request before the answer. If that is too much, Cancelled takes nothing:
 // the user then gets no other requests either.
-func (s *Share) Cancelled() {
-	s.memory.mu.Lock()
-	defer s.memory.mu.Unlock()
+func (s *Reservation) Cancelled() {
+	s.budget.mu.Lock()
+	defer s.budget.mu.Unlock()
 	if s.holds > 0 && !s.cancelled {
 		s.cancelled = s.take(cancelledCost)
 	}
 }
 
-func (s *Share) add(bytes int64) {
+func (s *Reservation) add(bytes int64) {
 	s.bytes += bytes
 	s.user.taken += bytes
-	s.memory.taken += bytes
-	takenBytes.Set(float64(s.memory.taken))
+	s.budget.taken += bytes
+	takenBytes.Set(float64(s.budget.taken))
 }
 
 // End must be called once for each successful Arrive and Begin. The last call gives everything back.
-func (s *Share) End() {
-	s.memory.mu.Lock()
-	defer s.memory.mu.Unlock()
+func (s *Reservation) End() {
+	s.budget.mu.Lock()
+	defer s.budget.mu.Unlock()
 	if s.holds--; s.holds == 0 {
 		s.end()
 	}
@@ -268,7 +268,7 @@ func (s *Share) End() {
 
 // EndCancelled is End for a request that the client has cancelled. A watch, say, may have been answered at once, and the backend is sending
 // the first events.
-func (s *Share) EndCancelled() {
+func (s *Reservation) EndCancelled() {
 	rest := cancelledFor - time.Since(s.begun)
 	if rest <= 0 {
 		s.End()
@@ -278,7 +278,7 @@ func (s *Share) EndCancelled() {
 	time.AfterFunc(rest, s.End)
 }
 
-func (s *Share) end() {
+func (s *Reservation) end() {
 	s.add(-s.bytes)
-	s.memory.leave(s.user)
+	s.budget.leave(s.user)
 }
