@@ -36,11 +36,11 @@ type webhookCalls struct {
 	validating admissionregistration.ValidatingWebhookConfigurationInformer
 	manifests  *manifestWebhooks
 	// conversion knows the conversion webhooks of CustomResourceDefinitions, which extensions calls.
-	conversion func(path string) (there, heard bool)
+	conversion func(path string) (there, reported bool)
 }
 
 func newWebhookCalls(
-	factory informers.SharedInformerFactory, manifests *manifestWebhooks, conversion func(path string) (there, heard bool),
+	factory informers.SharedInformerFactory, manifests *manifestWebhooks, conversion func(path string) (there, reported bool),
 ) *webhookCalls {
 	v1 := factory.Admissionregistration().V1()
 	c := &webhookCalls{
@@ -54,8 +54,8 @@ func newWebhookCalls(
 
 // received reports whether all webhooks that a service may call were received once.
 func (c *webhookCalls) received(service string) bool {
-	_, heard := c.conversion("")
-	return c.mutating.Informer().HasSynced() && c.validating.Informer().HasSynced() && (heard || service != trust.UserOf(list.Extensions))
+	_, reported := c.conversion("")
+	return c.mutating.Informer().HasSynced() && c.validating.Informer().HasSynced() && (reported || service != trust.UserOf(list.Extensions))
 }
 
 // gate goes around the handler chain built from config. Until webhooks were received it answers 503 to services that call one: Authorize

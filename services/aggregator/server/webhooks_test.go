@@ -106,7 +106,7 @@ func TestServicesMayCallWebhooksOnly(t *testing.T) {
 	}
 }
 
-func noConversions(string) (there, heard bool) { return false, false }
+func noConversions(string) (there, reported bool) { return false, false }
 
 // ownedBy returns a context of a request to a path of the API group a, which somebody serves.
 func ownedBy(ctx context.Context, owner routing.Owner) context.Context {
@@ -184,8 +184,8 @@ func (p *manifestPlugin) SetManifestLoaders(loaders *initializer.ManifestLoaders
 func TestServicesWaitForWebhooks(t *testing.T) {
 	core, extensions := trusttest.Backend(t, trust.UserOf(list.Core)), trusttest.Backend(t, trust.UserOf(list.Extensions))
 	factory := informers.NewSharedInformerFactory(fake.NewClientset(), 0)
-	heard := false
-	calls := newWebhookCalls(factory, &manifestWebhooks{}, func(string) (bool, bool) { return false, heard })
+	reported := false
+	calls := newWebhookCalls(factory, &manifestWebhooks{}, func(string) (bool, bool) { return false, reported })
 	var sender user.Info
 	config := &genericapiserver.Config{Serializer: aggregatorscheme.Codecs}
 	config.Authentication.Authenticator = authenticator.RequestFunc(func(*http.Request) (*authenticator.Response, bool, error) {
@@ -210,12 +210,12 @@ func TestServicesWaitForWebhooks(t *testing.T) {
 		}
 	}
 	const pass, wait = http.StatusNoContent, http.StatusServiceUnavailable
-	expect("nothing was heard", map[int][]int{0: {wait, pass}, 1: {wait, pass}, 2: {pass, pass}})
+	expect("nothing was reported", map[int][]int{0: {wait, pass}, 1: {wait, pass}, 2: {pass, pass}})
 	factory.Start(t.Context().Done())
 	factory.WaitForCacheSync(t.Context().Done())
-	expect("core was heard", map[int][]int{0: {pass, pass}, 1: {wait, pass}, 2: {pass, pass}})
-	heard = true
-	expect("both were heard", map[int][]int{0: {pass, pass}, 1: {pass, pass}, 2: {pass, pass}})
+	expect("core is known", map[int][]int{0: {pass, pass}, 1: {wait, pass}, 2: {pass, pass}})
+	reported = true
+	expect("both are known", map[int][]int{0: {pass, pass}, 1: {pass, pass}, 2: {pass, pass}})
 }
 
 func TestAWebhookMayBeHeardOfALittleLater(t *testing.T) {

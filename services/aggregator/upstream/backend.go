@@ -51,8 +51,8 @@ type Backend struct {
 	dial connections.Dial
 	// holds is true if the backend holds short answers back until they are complete (see hold).
 	holds bool
-	// shares is true if watches at a replica share events (see sharing).
-	shares bool
+	// sharesWatches is true if watches at a replica share events (see sharedWatches).
+	sharesWatches bool
 	// firstReplica may be nil (see Config).
 	firstReplica func(schema.GroupResource) (address string, ok bool)
 
@@ -101,7 +101,7 @@ func New(c Config) (*Backend, error) {
 		b.policy = balance.Rendezvous{}
 	}
 	b.firstReplica = c.FirstReplica
-	b.shares = c.SharedWatches
+	b.sharesWatches = c.SharedWatches
 	b.set = replicas.New(replicas.Config{Service: c.Name, Ready: b.isReady, Changed: b.SetAddresses})
 	if err := b.SetServers(c.Servers); err != nil {
 		return nil, err

@@ -23,8 +23,8 @@ type checks struct {
 	// servingInterval is the time between probes of a serving replica. For other replicas it is interval, growing up to maxInterval while
 	// nothing changes.
 	interval, maxInterval, servingInterval time.Duration
-	// heardInterval takes the place of servingInterval while the replica says in its feed that it serves, and only watches are in flight.
-	heardInterval time.Duration
+	// feedInterval takes the place of servingInterval while the feed reports the replica as serving, and only watches are in flight.
+	feedInterval time.Duration
 	// byConnection makes the end of a connection, or an answer 503, cause a probe. Aggregated API servers need it: they have no feed, and
 	// their probes are rare.
 	byConnection bool
@@ -41,7 +41,7 @@ func ownChecks() checks {
 		interval:        500 * time.Millisecond,
 		maxInterval:     500 * time.Millisecond,
 		servingInterval: 500 * time.Millisecond,
-		heardInterval:   5 * time.Second,
+		feedInterval:    5 * time.Second,
 	}
 }
 

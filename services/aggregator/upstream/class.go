@@ -58,7 +58,7 @@ func wireOf(r *routing.Request, anonymous, ordinary bool) connections.Wire {
 		return connections.Few
 	case !ordinary, r.Kind == routing.PassedOn:
 		// The header of an answer that is too large may close the connection. A pod writes its own.
-		return connections.Apart
+		return connections.Isolated
 	case r.Repeatable && r.Holdable:
 		return connections.Either
 	}

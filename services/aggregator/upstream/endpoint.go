@@ -24,17 +24,18 @@ type endpoint struct {
 	load    *balance.Endpoint
 	metrics *endpointMetrics
 	waiting waiting
-	// sharing is nil if watches share nothing.
-	sharing *sharing
+	// sharedWatches is nil if watches share nothing.
+	sharedWatches *sharedWatches
 	// hidesHost is true if the Host header must have the replica's address instead of the client's host name.
 	hidesHost bool
 
 	// health is guarded by the lock of the backend.
 	health health
-	// heard is when the feed of the replica last said that it serves. It is nil if the last message said otherwise, or the feed is lost.
-	heard atomic.Pointer[time.Time]
-	// said counts the messages of the feed.
-	said atomic.Uint64
+	// lastServing is when the feed last reported the replica as serving. It is nil if the last message reported it as not serving, or the feed
+	// is lost.
+	lastServing atomic.Pointer[time.Time]
+	// feedMessages counts the messages of the feed.
+	feedMessages atomic.Uint64
 	// doubted is signalled when the replica must be probed at once.
 	doubted chan struct{}
 	// removed is closed when the replica is removed.
@@ -57,8 +58,8 @@ func (b *Backend) newEndpoint(address string) *endpoint {
 		options.Closed = func() { signal(e.doubted) }
 	}
 	e.pool = connections.New(address, b.trust, options)
-	if b.shares {
-		e.sharing = &sharing{pool: e.pool, metrics: e.metrics}
+	if b.sharesWatches {
+		e.sharedWatches = &sharedWatches{pool: e.pool, metrics: e.metrics}
 	}
 	return e
 }
@@ -81,7 +82,7 @@ func (e *endpoint) roundTrip(req *http.Request, body io.ReadCloser, kind balance
 		// Without GetBody, no transport retries the request on its own.
 		out.Body, out.GetBody = cancellation.body(body), nil
 	}
-	sharing := e.sharing.join(out, wire)
+	watch := e.sharedWatches.join(out, wire)
 
 	e.load.Begin(kind)
 	e.metrics.begin(kind)
@@ -96,11 +97,11 @@ func (e *endpoint) roundTrip(req *http.Request, body io.ReadCloser, kind balance
 		_ = resp.Body.Close() // nobody reads it
 	}
 	if err != nil {
-		sharing.cancel()
+		watch.cancel()
 		x.end()
 		return nil, err
 	}
-	sharing.begin(out.Context(), resp)
+	watch.begin(out.Context(), resp)
 	x.status = resp.StatusCode
 	if !cancellation.answer() {
 		if resp.ContentLength >= 0 {

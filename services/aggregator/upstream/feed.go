@@ -31,7 +31,7 @@ func (b *Backend) ProbeNow(address string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if e := b.endpoints[address]; e != nil {
-		e.heard.Store(nil)
+		e.lastServing.Store(nil)
 		signal(e.doubted)
 	}
 }
@@ -39,27 +39,27 @@ func (b *Backend) ProbeNow(address string) {
 // Spare reports whether requests and streams can do without the replica at an address, because another one serves.
 func (b *Backend) Spare(address string) bool { return b.roster.Load().serves(address) }
 
-// Hear reports what the replica at an address says in its feed: whether it serves.
-func (b *Backend) Hear(address string, serves bool) {
+// SetServing records whether the replica at an address serves. The follower of its feed calls it with each message.
+func (b *Backend) SetServing(address string, serves bool) {
 	e := b.endpointAt(address)
 	if e != nil {
-		e.said.Add(1)
+		e.feedMessages.Add(1)
 	}
 	switch {
 	case e == nil:
 	case serves:
 		now := time.Now()
-		e.heard.Store(&now)
-	case e.heard.Swap(nil) != nil:
+		e.lastServing.Store(&now)
+	case e.lastServing.Swap(nil) != nil:
 		signal(e.doubted)
 	}
 }
 
-// heardFor is how much longer the last message counts in which the replica said that it serves. It is not positive if there is none.
-func (e *endpoint) heardFor() time.Duration {
-	heard := e.heard.Load()
-	if heard == nil {
+// servingFor returns how much longer the last message counts that reported the replica as serving. It is not positive if there is none.
+func (e *endpoint) servingFor() time.Duration {
+	last := e.lastServing.Load()
+	if last == nil {
 		return 0
 	}
-	return time.Until(heard.Add(messageCounts))
+	return time.Until(last.Add(messageCounts))
 }

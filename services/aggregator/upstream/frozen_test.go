@@ -257,7 +257,7 @@ func TestAReplicaWhoseFeedSpeaksIsSeldomProbed(t *testing.T) {
 		probed := func(d time.Duration) int64 {
 			before := replica.probes.Load()
 			for end := time.Now().Add(d); time.Now().Before(end); time.Sleep(400 * time.Millisecond) {
-				b.Hear("replica:1", true)
+				b.SetServing("replica:1", true)
 			}
 			synctest.Wait()
 			return replica.probes.Load() - before
@@ -266,7 +266,7 @@ func TestAReplicaWhoseFeedSpeaksIsSeldomProbed(t *testing.T) {
 		assert.LessOrEqual(t, probed(30*time.Second), int64(6))
 
 		before := replica.probes.Load()
-		b.Hear("replica:1", false)
+		b.SetServing("replica:1", false)
 		time.Sleep(b.checks.pause)
 		synctest.Wait()
 		assert.Equal(t, before+1, replica.probes.Load(), "it says that it does not serve")
@@ -295,10 +295,10 @@ func TestAFrozenReplicaWhoseFeedSpokeIsFoundAsSoon(t *testing.T) {
 		standsStill(t, func(t *testing.T, f *fleet) {
 			b, replica := f.Backend, f.standing
 			for range 20 {
-				b.Hear("replica:1", true)
+				b.SetServing("replica:1", true)
 				time.Sleep(400 * time.Millisecond)
 			}
-			b.Hear("replica:1", true)
+			b.SetServing("replica:1", true)
 			time.Sleep(after)
 			replica.stop()
 			stood := time.Now()

@@ -60,7 +60,7 @@ func (b *Backend) keepProbing(ctx context.Context, e *endpoint) {
 			doubted = b.rest(ctx, e, pause, interval)
 		}
 	}
-	e.sharing.retire()
+	e.sharedWatches.retire()
 	e.pool.Retire(ctx)
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -82,7 +82,7 @@ func (e *endpoint) isRemoved() bool {
 // needsNoProbe reports whether the feed of a serving replica says enough. The feed has another connection than requests, so a request in
 // flight has the replica probed, and so does time. last is when the last probe was sent.
 func (b *Backend) needsNoProbe(ctx context.Context, e *endpoint, last time.Time) bool {
-	return ctx.Err() == nil && !e.isRemoved() && b.isServing(e) && time.Since(last) < b.checks.heardInterval && e.heardFor() > 0 &&
+	return ctx.Err() == nil && !e.isRemoved() && b.isServing(e) && time.Since(last) < b.checks.feedInterval && e.servingFor() > 0 &&
 		e.load.InFlight(balance.Short) == 0
 }
 
@@ -96,7 +96,7 @@ func (b *Backend) isServing(e *endpoint) bool {
 func (b *Backend) rest(ctx context.Context, e *endpoint, least, next time.Duration) (doubted bool) {
 	if b.isServing(e) {
 		next = b.checks.servingInterval
-		if left := e.heardFor(); left > 0 {
+		if left := e.servingFor(); left > 0 {
 			next = min(next, left)
 		}
 	}
@@ -138,7 +138,7 @@ func (e *endpoint) probe(ctx context.Context, c *checks) finding {
 	found, err := e.ask(asking, c, connections.Multiplexed)
 	if err != nil && connections.ReasonOf(err) != connections.Unreachable && asking.Err() == nil {
 		// It may have failed because the connection was old, or because the replica closed it for a client's request.
-		found, err = e.ask(asking, c, connections.Alone)
+		found, err = e.ask(asking, c, connections.Probes)
 	}
 	if err == nil {
 		return found
@@ -183,11 +183,11 @@ func (e *endpoint) watchLife(after time.Duration) *life {
 func (l *life) stop() { l.timer.Stop() }
 
 func (l *life) seen() bool {
-	return !l.begun.Load() || l.endpoint.signs() != l.signs || l.endpoint.pool.HeardSince(l.since)
+	return !l.begun.Load() || l.endpoint.signs() != l.signs || l.endpoint.pool.ReceivedSince(l.since)
 }
 
 // signs is a number that grows with signs of life: bytes of any connection for requests, and messages of the feed.
-func (e *endpoint) signs() uint64 { return e.pool.Received() + e.said.Load() }
+func (e *endpoint) signs() uint64 { return e.pool.Received() + e.feedMessages.Load() }
 
 // wait waits. It returns false if the context ends first.
 func wait(ctx context.Context, d time.Duration) bool {

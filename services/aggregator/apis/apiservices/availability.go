@@ -69,12 +69,12 @@ type Availability struct {
 	queue    workqueue.TypedRateLimitingInterface[string]
 
 	mu sync.Mutex
-	// said has the last verdicts of this aggregator on each APIService.
-	said map[string]map[apiregistrationv1.APIServiceConditionType]saying
+	// written has the last verdicts of this aggregator on each APIService.
+	written map[string]map[apiregistrationv1.APIServiceConditionType]writtenVerdict
 }
 
-// saying is a verdict that was written.
-type saying struct {
+// writtenVerdict is a verdict that was written.
+type writtenVerdict struct {
 	verdict
 	at time.Time
 }
@@ -84,7 +84,7 @@ func NewAvailability(config AvailabilityConfig) (*Availability, error) {
 	a := &Availability{
 		AvailabilityConfig: config,
 		backends:           map[string]*upstream.Backend{},
-		said:               map[string]map[apiregistrationv1.APIServiceConditionType]saying{},
+		written:            map[string]map[apiregistrationv1.APIServiceConditionType]writtenVerdict{},
 		queue: workqueue.NewTypedRateLimitingQueueWithConfig(
 			workqueue.NewTypedItemExponentialFailureRateLimiter[string](5*time.Millisecond, 30*time.Second),
 			workqueue.TypedRateLimitingQueueConfig[string]{Name: "RemoteAvailability"}),
@@ -191,7 +191,7 @@ func (a *Availability) sync(ctx context.Context, name string) error {
 	}
 	a.Metrics.SetUnavailableCounter(service, updated)
 	for _, now := range written {
-		a.note(name, saying{now, time.Now()})
+		a.note(name, writtenVerdict{now, time.Now()})
 	}
 	return nil
 }
@@ -228,13 +228,13 @@ func (a *Availability) shouldSay(service *apiregistrationv1.APIService, now verd
 	if before == nil {
 		before = &apiregistrationv1.APIServiceCondition{}
 	}
-	said := a.lastSaid(service.Name, now.kind)
-	news := said.verdict.status != now.status || said.reason != now.reason || said.facts != now.facts
+	last := a.lastWritten(service.Name, now.kind)
+	news := last.verdict.status != now.status || last.reason != now.reason || last.facts != now.facts
 	same := before.Status == now.status && before.Reason == now.reason
-	switch otherCause := said.cause() != now.cause(); {
+	switch otherCause := last.cause() != now.cause(); {
 	case same && before.Message == now.message:
 		if news || otherCause {
-			a.note(service.Name, saying{now, time.Now()}) // another aggregator wrote it
+			a.note(service.Name, writtenVerdict{now, time.Now()}) // another aggregator wrote it
 		}
 		return false
 	case news:
@@ -242,30 +242,30 @@ func (a *Availability) shouldSay(service *apiregistrationv1.APIService, now verd
 	case same && !otherCause:
 		return false
 	}
-	if left := contradictionDelay - time.Since(said.at); left > 0 {
+	if left := contradictionDelay - time.Since(last.at); left > 0 {
 		a.queue.AddAfter(service.Name, left)
 		return false
 	}
 	return true
 }
 
-func (a *Availability) lastSaid(name string, kind apiregistrationv1.APIServiceConditionType) saying {
+func (a *Availability) lastWritten(name string, kind apiregistrationv1.APIServiceConditionType) writtenVerdict {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return a.said[name][kind]
+	return a.written[name][kind]
 }
 
-func (a *Availability) note(name string, s saying) {
+func (a *Availability) note(name string, s writtenVerdict) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.said[name] == nil {
-		a.said[name] = map[apiregistrationv1.APIServiceConditionType]saying{}
+	if a.written[name] == nil {
+		a.written[name] = map[apiregistrationv1.APIServiceConditionType]writtenVerdict{}
 	}
-	a.said[name][s.kind] = s
+	a.written[name][s.kind] = s
 }
 
 func (a *Availability) forget(name string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	delete(a.said, name)
+	delete(a.written, name)
 }

@@ -64,16 +64,16 @@ func (r *Registrar) sayConflicts(gv schema.GroupVersion, owner string) {
 	}
 }
 
-// maxSaid bounds how many conflicts are remembered, for a service that claims more and more.
-const maxSaid = 10_000
+// maxLogged bounds how many conflicts are remembered, for a service that claims more and more.
+const maxLogged = 10_000
 
 func (r *Registrar) firstTime(what ...string) bool {
-	if len(r.said) >= maxSaid {
-		clear(r.said)
+	if len(r.logged) >= maxLogged {
+		clear(r.logged)
 	}
 	key := strings.Join(what, " ")
-	known := r.said[key]
-	r.said[key] = true
+	known := r.logged[key]
+	r.logged[key] = true
 	return !known
 }
 
@@ -126,10 +126,13 @@ func (r *Registrar) Conflict(service *apiregistrationv1.APIService) (message str
 	owner := r.backendOf(service)
 	others := r.others(gv, owner)
 	if len(others) == 0 {
-		said := helper.GetAPIServiceConditionByType(service, Conflict)
-		return "", said == nil || !slices.ContainsFunc(r.Backends, func(backend string) bool {
-			return r.claims[backend] == nil && slices.Contains(strings.FieldsFunc(said.Message, func(c rune) bool { return c == ' ' || c == ';' }),
-				backend)
+		condition := helper.GetAPIServiceConditionByType(service, Conflict)
+		if condition == nil {
+			return "", true
+		}
+		named := strings.FieldsFunc(condition.Message, func(c rune) bool { return c == ' ' || c == ';' })
+		return "", !slices.ContainsFunc(r.Backends, func(backend string) bool {
+			return r.claims[backend] == nil && slices.Contains(named, backend)
 		})
 	}
 	if ref := service.Spec.Service; owner == "" {

@@ -184,14 +184,14 @@ func TestConflicts(t *testing.T) {
 	r.Set("core", coreServes)
 	r.Set("extensions", nil)
 	r.Set("search", nil)
-	said := stored(flunders, "search")
+	service := stored(flunders, "search")
 	for message, want := range map[string]bool{"": true, "search serves it, which is also claimed by wardle; ...": false, "search ... by extensions; ...": true} {
-		said.Status.Conditions = nil
+		service.Status.Conditions = nil
 		if message != "" {
 			v := ofClaims(message)
-			v.applyTo(said)
+			v.applyTo(service)
 		}
-		_, certain := r.Conflict(said)
+		_, certain := r.Conflict(service)
 		assert.Equal(t, want, certain, "before wardle has reported, with %q", message)
 	}
 

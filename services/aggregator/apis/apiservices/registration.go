@@ -50,8 +50,8 @@ type Registrar struct {
 	ofCore map[string]bool
 	// owners are the backends of the registered group-versions that are not built in.
 	owners map[schema.GroupVersion]string
-	// said are the conflicts that are in the log.
-	said map[string]bool
+	// logged are the conflicts that are in the log.
+	logged map[string]bool
 	// subscribers are told of APIServices that other backends claim now, or no longer.
 	subscribers []func(apiService string)
 	// core and extensions are closed when that backend has reported its group-versions.
@@ -79,8 +79,8 @@ func NewRegistrar(config RegistrarConfig) (*Registrar, error) {
 	r := &Registrar{
 		RegistrarConfig: config,
 		pending:         map[string]bool{}, claims: map[string]map[schema.GroupVersion]bool{}, owners: map[schema.GroupVersion]string{},
-		said: map[string]bool{},
-		core: make(chan struct{}), extensions: make(chan struct{}),
+		logged: map[string]bool{},
+		core:   make(chan struct{}), extensions: make(chan struct{}),
 	}
 	r.registration = config.Register(guard{config.Client, r})
 	changed := func(obj any) {

@@ -41,12 +41,12 @@ func all(root string) *url.URL { return &url.URL{Path: root, RawQuery: "verbose"
 // ask returns the answers of the backends, in their order. It asks them all at once, unless it has recent answers. Several clients may wait
 // for the answers, so no client's context ends the requests.
 func (h *Handler) ask(where *url.URL) []remoteAnswer {
-	known, _ := h.said.LoadOrStore(where.String(), &answers{})
-	said := known.(*answers)
-	said.asking.Lock()
-	defer said.asking.Unlock()
-	if !said.at.IsZero() && time.Since(said.at) < freshness {
-		return said.last
+	known, _ := h.answers.LoadOrStore(where.String(), &answers{})
+	recent := known.(*answers)
+	recent.asking.Lock()
+	defer recent.asking.Unlock()
+	if !recent.at.IsZero() && time.Since(recent.at) < freshness {
+		return recent.last
 	}
 	answers := make([]remoteAnswer, len(h.backends))
 	var asking sync.WaitGroup
@@ -54,7 +54,7 @@ func (h *Handler) ask(where *url.URL) []remoteAnswer {
 		asking.Go(func() { answers[i] = get(b, where) })
 	}
 	asking.Wait()
-	said.last, said.at = answers, time.Now()
+	recent.last, recent.at = answers, time.Now()
 	return answers
 }
 

@@ -29,7 +29,7 @@ func FuzzParse(f *testing.F) {
 			require.Equal(t, l.lines[i].fine, one.fine)
 		}
 		for _, one := range l.lines[2:] {
-			require.True(t, one.fine || strings.HasSuffix(one.said, ", ignored"), "a check of a backend counts: %q", one.said)
+			require.True(t, one.fine || strings.HasSuffix(one.text, ", ignored"), "a check of a backend counts: %q", one.text)
 		}
 	})
 }

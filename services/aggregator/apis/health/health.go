@@ -42,8 +42,8 @@ type Backend interface {
 type Handler struct {
 	backends []Backend
 	notes    []healthz.HealthChecker
-	// said is what backends said lately, by path.
-	said sync.Map
+	// answers are the recent answers of backends, by path.
+	answers sync.Map
 }
 
 // New returns the health of the backends. Wrap adds that of the aggregator. notes are further checks that the list shows and that do

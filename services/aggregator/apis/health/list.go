@@ -17,8 +17,8 @@ import (
 type line struct {
 	name string
 	fine bool
-	// said is the whole line.
-	said string
+	// text is the whole line.
+	text string
 	// exclusion is what it was excluded by: its own name or that of its group. Empty when it was not.
 	exclusion string
 }
@@ -27,7 +27,7 @@ type line struct {
 func parse(answer string) []line {
 	var lines []line
 	for _, check := range replicas.ParseChecks(answer) {
-		l := line{name: check.Name, fine: check.Passes, said: check.String()}
+		l := line{name: check.Name, fine: check.Passes, text: check.String()}
 		if with, ok := strings.CutPrefix(check.Outcome, "excluded with "); ok {
 			l.exclusion = strings.TrimSuffix(with, ": ok")
 		} else if check.Outcome == "excluded: ok" {
@@ -65,9 +65,9 @@ func (l *list) exclude(one line) line {
 	group := groupOf(one.name)
 	switch {
 	case l.excluded.Has(one.name):
-		one.fine, one.said, one.exclusion = true, "[+]"+one.name+" excluded: ok", one.name
+		one.fine, one.text, one.exclusion = true, "[+]"+one.name+" excluded: ok", one.name
 	case l.excluded.Has(group):
-		one.fine, one.said, one.exclusion = true, "[+]"+one.name+" excluded with "+group+": ok", group
+		one.fine, one.text, one.exclusion = true, "[+]"+one.name+" excluded with "+group+": ok", group
 	}
 	return one
 }
@@ -87,7 +87,7 @@ func groupOf(check string) string {
 func (l *list) addBackend(backend string, lines []line) {
 	for _, one := range lines {
 		if !one.fine {
-			one.said = fmt.Sprintf("[-]%s failed in %s: reason withheld, ignored", one.name, backend)
+			one.text = fmt.Sprintf("[-]%s failed in %s: reason withheld, ignored", one.name, backend)
 		}
 		one = l.exclude(one)
 		known := slices.IndexFunc(l.lines, func(k line) bool { return k.name == one.name })
@@ -102,9 +102,9 @@ func (l *list) addBackend(backend string, lines []line) {
 
 // addNote adds a check that does not count.
 func (l *list) addNote(name string, err error) {
-	one := line{name: name, fine: err == nil, said: "[+]" + name + " ok"}
+	one := line{name: name, fine: err == nil, text: "[+]" + name + " ok"}
 	if err != nil {
-		one.said = "[-]" + name + " failed: reason withheld, ignored"
+		one.text = "[-]" + name + " failed: reason withheld, ignored"
 	}
 	l.add(l.exclude(one))
 }
@@ -113,7 +113,7 @@ func (l *list) addNote(name string, err error) {
 func (l *list) String() string {
 	var b strings.Builder
 	for _, one := range l.lines {
-		b.WriteString(one.said + "\n")
+		b.WriteString(one.text + "\n")
 	}
 	if l.unknown.Len() > 0 {
 		var quoted []string

@@ -21,8 +21,8 @@ import (
 	backendv1 "github.com/tripod-k8s/tripod/proto/backend/v1"
 )
 
-// maxTold limits how many differences a message lists.
-const maxTold = 20
+// maxListed limits how many differences a message lists.
+const maxListed = 20
 
 // Values of the label "between".
 const (
@@ -53,15 +53,16 @@ type Comparison struct {
 
 	mu  sync.Mutex
 	own *backendv1.Configuration
-	// told are the configurations of the replicas with a live feed, by backend and address. nil stands for a replica that does not report one.
-	told map[string]map[string]*backendv1.Configuration
-	last result
+	// reported are the configurations of the replicas with a live feed, by backend and address. nil stands for a replica that does not report
+	// one.
+	reported map[string]map[string]*backendv1.Configuration
+	last     result
 }
 
 // result is the result of a comparison.
 type result struct {
-	// says describes the differences.
-	says []string
+	// differences are descriptions.
+	differences []string
 	// counts has the number of differences by the labels kind and between.
 	counts map[[2]string]int
 	// unknown are the replicas that do not report a configuration.
@@ -72,7 +73,7 @@ type result struct {
 // kube-apiserver's.
 func NewComparison(own *backendv1.Configuration, builtin func(group string) bool) *Comparison {
 	registerMetrics()
-	c := &Comparison{own: own, told: map[string]map[string]*backendv1.Configuration{}, ownedByExtensions: func(resource string) bool {
+	c := &Comparison{own: own, reported: map[string]map[string]*backendv1.Configuration{}, ownedByExtensions: func(resource string) bool {
 		_, group, _ := strings.Cut(resource, ".")
 		return group == "*" || group == apiextensions.GroupName || group != "" && !builtin(group)
 	}}
@@ -80,19 +81,19 @@ func NewComparison(own *backendv1.Configuration, builtin func(group string) bool
 	return c
 }
 
-// hear stores what a replica reports. A nil configuration means that the replica does not report one.
-func (c *Comparison) hear(backend, address string, told *backendv1.Configuration) {
+// set stores what a replica reports. A nil configuration means that the replica does not report one.
+func (c *Comparison) set(backend, address string, configuration *backendv1.Configuration) {
 	c.change(func() {
-		if c.told[backend] == nil {
-			c.told[backend] = map[string]*backendv1.Configuration{}
+		if c.reported[backend] == nil {
+			c.reported[backend] = map[string]*backendv1.Configuration{}
 		}
-		c.told[backend][address] = told
+		c.reported[backend][address] = configuration
 	})
 }
 
 // forget removes a replica whose feed has ended.
 func (c *Comparison) forget(backend, address string) {
-	c.change(func() { delete(c.told[backend], address) })
+	c.change(func() { delete(c.reported[backend], address) })
 }
 
 func (c *Comparison) change(apply func()) {
@@ -129,14 +130,14 @@ func (c *Comparison) compare() result {
 	add := func(between string, a, b member, compared func(string) bool) {
 		for _, difference := range settings.Compare(a.name, b.name, a.configuration, b.configuration, compared) {
 			found.counts[[2]string{difference.Kind, between}]++
-			found.says = append(found.says, printable(difference.Says))
+			found.differences = append(found.differences, printable(difference.Says))
 		}
 	}
 	firsts := []member{{"this aggregator", c.own}}
-	for _, backend := range slices.Sorted(maps.Keys(c.told)) {
+	for _, backend := range slices.Sorted(maps.Keys(c.reported)) {
 		var first *member
-		for _, address := range slices.Sorted(maps.Keys(c.told[backend])) {
-			m := member{backend + " at " + address, c.told[backend][address]}
+		for _, address := range slices.Sorted(maps.Keys(c.reported[backend])) {
+			m := member{backend + " at " + address, c.reported[backend][address]}
 			switch {
 			case m.configuration == nil:
 				found.unknown = append(found.unknown, m.name)
@@ -162,9 +163,9 @@ func (c *Comparison) compare() result {
 
 // error returns nil if all replicas report the same.
 func (r result) error() error {
-	says := r.says
-	if more := len(says) - maxTold; more > 0 {
-		says = append(says[:maxTold:maxTold], fmt.Sprintf("and %d more", more))
+	says := r.differences
+	if more := len(says) - maxListed; more > 0 {
+		says = append(says[:maxListed:maxListed], fmt.Sprintf("and %d more", more))
 	}
 	if len(r.unknown) > 0 {
 		says = append(says[:len(says):len(says)], "unknown is the configuration of "+strings.Join(r.unknown, ", "))

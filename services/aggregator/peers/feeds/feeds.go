@@ -31,8 +31,8 @@ type Backend interface {
 	Subscribe(func())
 	// SetDraining reports whether a replica is about to stop.
 	SetDraining(address string, draining bool)
-	// Hear reports whether a replica says that it serves. It says so every 400 ms.
-	Hear(address string, serves bool)
+	// SetServing reports whether a replica serves. It is called with each message of the feed, every 400 ms.
+	SetServing(address string, serves bool)
 	// Spare reports whether the replica at an address can be spared, because another one serves.
 	Spare(address string) bool
 	// ProbeNow reports that the state of a replica may have changed.
@@ -67,13 +67,13 @@ type Follower struct {
 	config  Config
 	changed chan struct{}
 
-	// telling keeps the calls of OnLongRunning and OnServed in order.
-	telling sync.Mutex
+	// reporting keeps the calls of OnLongRunning and OnServed in order.
+	reporting sync.Mutex
 
 	mu       sync.Mutex
 	replicas map[string]*replica
-	// told is the last union that was reported. It is nil before the first.
-	told *union
+	// reported is the last union that was reported. It is nil before the first.
+	reported *union
 	// agreed is true once a replica had the settings of this process.
 	agreed bool
 }
@@ -148,53 +148,53 @@ func (f *Follower) remove(address string, r *replica) {
 		f.config.Comparison.forget(f.config.Backend.Name(), address)
 	}
 	f.mu.Unlock()
-	f.tell()
+	f.report()
 }
 
 // CallsWebhookAt reports whether a replica will call the conversion webhook of a CustomResourceDefinition at a path of the kubernetes
-// Service. heard is false if no replica has reported its webhooks.
-func (f *Follower) CallsWebhookAt(path string) (calls, heard bool) {
+// Service. reported is false if no replica has reported its webhooks.
+func (f *Follower) CallsWebhookAt(path string) (calls, reported bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for _, r := range f.replicas {
 		if r.counts() {
-			heard = true
+			reported = true
 			calls = calls || slices.Contains(r.catalog.GetConversionWebhooks(), path)
 		}
 	}
-	return calls, heard
+	return calls, reported
 }
 
-// Heard reports whether any replica has said what the backend serves.
-func (f *Follower) Heard() bool {
+// HasSynced reports whether any replica has reported what the backend serves.
+func (f *Follower) HasSynced() bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return f.told != nil
+	return f.reported != nil
 }
 
-// hear handles a message.
-func (f *Follower) hear(address string, r *replica, message *backendv1.WatchResponse) {
+// handle handles a message.
+func (f *Follower) handle(address string, r *replica, message *backendv1.WatchResponse) {
 	f.config.Backend.SetDraining(address, message.GetPhase() == backendv1.WatchResponse_PHASE_DRAINING)
-	f.config.Backend.Hear(address, message.GetPhase() == backendv1.WatchResponse_PHASE_SERVING)
+	f.config.Backend.SetServing(address, message.GetPhase() == backendv1.WatchResponse_PHASE_SERVING)
 	catalog := message.GetCatalog()
 	before := f.take(address, r, message)
 	f.config.FirstReplicas.note(address, message.GetEstablished())
 	if catalog == nil {
 		return
 	}
-	f.tell()
+	f.report()
 	if before.GetDiscoveryDigest() != catalog.GetDiscoveryDigest() || before.GetOpenapiDigest() != catalog.GetOpenapiDigest() {
 		f.config.OnDocuments()
 	}
 }
 
-// take stores what a message says about its replica, and returns the catalog from before.
+// take stores what a message reports of its replica, and returns the catalog from before.
 func (f *Follower) take(address string, r *replica, message *backendv1.WatchResponse) (before *backendv1.Catalog) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if told := message.GetSettings(); !r.live || told != nil {
-		f.compare(address, r, told)
-		f.config.Comparison.hear(f.config.Backend.Name(), address, told.GetConfiguration())
+	if reported := message.GetSettings(); !r.live || reported != nil {
+		f.compare(address, r, reported)
+		f.config.Comparison.set(f.config.Backend.Name(), address, reported.GetConfiguration())
 	}
 	r.live = true
 	before = r.catalog
@@ -211,7 +211,7 @@ func (f *Follower) lose(address string, r *replica) {
 	if was {
 		r.live, r.lost = false, time.Now()
 		f.config.Comparison.forget(f.config.Backend.Name(), address)
-		time.AfterFunc(catalogLifetime, f.tell)
+		time.AfterFunc(catalogLifetime, f.report)
 	}
 	f.mu.Unlock()
 	if was {
@@ -227,11 +227,11 @@ type union struct {
 	longRunning map[schema.GroupVersionResource]bool
 }
 
-// tell calls OnLongRunning and OnServed if something changed that any replica serves, or served less than catalogLifetime ago. While no
+// report calls OnLongRunning and OnServed if something changed that any replica serves, or served less than catalogLifetime ago. While no
 // feed is live, nothing changes.
-func (f *Follower) tell() {
-	f.telling.Lock()
-	defer f.telling.Unlock()
+func (f *Follower) report() {
+	f.reporting.Lock()
+	defer f.reporting.Unlock()
 	before, now := f.renew()
 	if now == nil {
 		return
@@ -248,12 +248,12 @@ func (f *Follower) tell() {
 func (f *Follower) renew() (before, now *union) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	served, longRunning, heard := map[schema.GroupVersion]bool{}, map[schema.GroupVersionResource]bool{}, false
+	served, longRunning, live := map[schema.GroupVersion]bool{}, map[schema.GroupVersionResource]bool{}, false
 	for _, r := range f.replicas {
 		if !r.counts() {
 			continue
 		}
-		heard = heard || r.live
+		live = live || r.live
 		for _, gv := range r.catalog.GetGroupVersions() {
 			of := schema.GroupVersion{Group: gv.GetGroup(), Version: gv.GetVersion()}
 			served[of] = true
@@ -264,17 +264,17 @@ func (f *Follower) renew() (before, now *union) {
 			}
 		}
 	}
-	if !heard {
-		return f.told, nil
+	if !live {
+		return f.reported, nil
 	}
-	before = f.told
-	f.told = &union{
+	before = f.reported
+	f.reported = &union{
 		served: slices.SortedFunc(maps.Keys(served), func(a, b schema.GroupVersion) int {
 			return cmp.Or(cmp.Compare(a.Group, b.Group), cmp.Compare(a.Version, b.Version))
 		}),
 		longRunning: longRunning,
 	}
-	return before, f.told
+	return before, f.reported
 }
 
 // isSubresource reports whether a name has the form books/tail. A service cannot declare all requests for a resource as long-running.

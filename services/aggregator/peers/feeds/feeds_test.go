@@ -80,7 +80,7 @@ func (b *backend) SetDraining(address string, draining bool) {
 
 func (b *backend) Spare(string) bool { return !b.last }
 
-func (b *backend) Hear(address string, serves bool) {
+func (b *backend) SetServing(address string, serves bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.serves[address] = serves

@@ -91,6 +91,6 @@ func (f *Follower) read(ctx context.Context, session *follow.Session, address st
 			return err
 		}
 		session.Alive()
-		f.hear(address, r, message)
+		f.handle(address, r, message)
 	}
 }

@@ -17,8 +17,8 @@ import (
 	backendv1 "github.com/tripod-k8s/tripod/proto/backend/v1"
 )
 
-// FuzzHear receives arbitrary messages of two replicas. The result must be the union of the last message of each replica that is not lost.
-func FuzzHear(f *testing.F) {
+// FuzzMessages receives arbitrary messages of two replicas. The result must be the union of the last message of each replica that is not lost.
+func FuzzMessages(f *testing.F) {
 	seed := func(messages ...*backendv1.WatchResponse) {
 		var encoded [2][]byte
 		for i, message := range messages {
@@ -63,7 +63,7 @@ func FuzzHear(f *testing.F) {
 				return
 			}
 			follower.add(address, replicas[address])
-			follower.hear(address, replicas[address], message)
+			follower.handle(address, replicas[address], message)
 			for _, gv := range message.GetCatalog().GetGroupVersions() {
 				want[schema.GroupVersion{Group: gv.GetGroup(), Version: gv.GetVersion()}] = true
 			}

@@ -17,9 +17,9 @@ import (
 )
 
 // compare records how the settings of a replica differ from those of this process, if the message has them.
-func (f *Follower) compare(address string, r *replica, told *backendv1.Settings) {
+func (f *Follower) compare(address string, r *replica, reported *backendv1.Settings) {
 	before := r.differences
-	r.differences = settings.Differences(f.config.Settings, told)
+	r.differences = settings.Differences(f.config.Settings, reported)
 	if len(r.differences) == 0 {
 		f.agreed = true
 		return
@@ -58,5 +58,5 @@ func (f *Follower) AgreedOnce() error {
 	if err := f.Agree(); err != nil {
 		return err
 	}
-	return fmt.Errorf("no replica of %s was heard yet", f.config.Backend.Name())
+	return fmt.Errorf("no replica of %s has reported yet", f.config.Backend.Name())
 }

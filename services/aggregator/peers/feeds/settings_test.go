@@ -36,7 +36,7 @@ func TestReplicasWithOtherSettingsAreNamed(t *testing.T) {
 		}
 		const differs = "extensions at a: feature gate X is false here and true there"
 
-		expect("", "no replica of extensions was heard yet")
+		expect("", "no replica of extensions has reported yet")
 		say("a", other)
 		expect(differs, differs)
 		// Later messages do not repeat the settings.

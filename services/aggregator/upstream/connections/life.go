@@ -37,9 +37,9 @@ type kernelState struct {
 // Received returns a number that grows whenever bytes from the replica were read.
 func (p *Pool) Received() uint64 { return p.received.Load() }
 
-// HeardSince reports whether the kernel got data from the replica after that time, on a connection from before. This process may be too
+// ReceivedSince reports whether the kernel got data from the replica after that time, on a connection from before. This process may be too
 // busy to read them.
-func (p *Pool) HeardSince(since time.Time) bool {
+func (p *Pool) ReceivedSince(since time.Time) bool {
 	return slices.ContainsFunc(p.allSockets(), func(s *socket) bool {
 		state, ok := askKernel(s.Conn)
 		return ok && s.made.Before(since) && state.silence < time.Since(since)
@@ -80,7 +80,7 @@ const maxCount = time.Second
 
 // check pings a silent connection, and closes it if it is lost. It is called twice a second. net/http2 would close a connection that does
 // not answer a ping in time.
-func (c *shared) check(received uint64) {
+func (c *http2Conn) check(received uint64) {
 	now, reads := time.Now(), c.socket.reads.Load()
 	if reads != c.silence.reads || c.silence.checked.IsZero() {
 		c.silence = silence{reads: reads, received: received, checked: now}

@@ -36,13 +36,13 @@ type multiplexed struct {
 	awaitsSettings bool
 
 	mu    sync.Mutex
-	conns []*shared
+	conns []*http2Conn
 	// dialing is the connection that is being made, for all requests that wait for one.
 	dialing *dialing
 }
 
-// shared is an HTTP/2 connection.
-type shared struct {
+// http2Conn is an HTTP/2 connection.
+type http2Conn struct {
 	*http2.ClientConn
 	socket *socket
 	// silence belongs to the goroutine that tidies the pool.
@@ -69,7 +69,7 @@ func (m *multiplexed) init(p *Pool, awaitsSettings bool) {
 	m.transport.MaxHeaderListSize = MaxHeader
 }
 
-func (m *multiplexed) roundTrip(c *shared, req *http.Request) (*http.Response, error) {
+func (m *multiplexed) roundTrip(c *http2Conn, req *http.Request) (*http.Response, error) {
 	resp, err := c.RoundTrip(req)
 	if err != nil {
 		if req.Context().Err() != nil {
@@ -81,11 +81,11 @@ func (m *multiplexed) roundTrip(c *shared, req *http.Request) (*http.Response, e
 }
 
 // reserve takes a place for a request on the connection. It returns false if the connection is full.
-func (c *shared) reserve() bool { return c.ReserveNewRequest() }
+func (c *http2Conn) reserve() bool { return c.ReserveNewRequest() }
 
 // get returns a usable connection for which suits returns true, and makes one if necessary. The error is errHTTP1Only if the replica speaks
 // only HTTP/1.1.
-func (m *multiplexed) get(ctx context.Context, suits func(*shared) bool) (*shared, error) {
+func (m *multiplexed) get(ctx context.Context, suits func(*http2Conn) bool) (*http2Conn, error) {
 	for {
 		if m.pool.http1Only.Load() {
 			return nil, errHTTP1Only
@@ -106,7 +106,7 @@ func (m *multiplexed) get(ctx context.Context, suits func(*shared) bool) (*share
 }
 
 // find returns a connection for which suits returns true, or else the one that is being made.
-func (m *multiplexed) find(suits func(*shared) bool) (*shared, *dialing) {
+func (m *multiplexed) find(suits func(*http2Conn) bool) (*http2Conn, *dialing) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, c := range m.conns {
@@ -135,7 +135,7 @@ func (m *multiplexed) dial(d *dialing) {
 	close(d.done)
 }
 
-func (m *multiplexed) connect() (*shared, error) {
+func (m *multiplexed) connect() (*http2Conn, error) {
 	s, conn, err := m.pool.dial(context.Background(), protocolHTTP2)
 	if err != nil {
 		return nil, err
@@ -151,7 +151,7 @@ func (m *multiplexed) connect() (*shared, error) {
 			return nil, &Error{Reason: Unsent, Err: err}
 		}
 	}
-	return &shared{ClientConn: c, socket: s}, nil
+	return &http2Conn{ClientConn: c, socket: s}, nil
 }
 
 // awaitSettings waits until the replica answers a ping, which it does after it has sent its settings (RFC 9113, section 3.4).
@@ -165,12 +165,12 @@ func (m *multiplexed) awaitSettings(c *http2.ClientConn) error {
 }
 
 func (m *multiplexed) dropGone() {
-	m.conns = slices.DeleteFunc(m.conns, func(c *shared) bool { return c.socket.gone() })
+	m.conns = slices.DeleteFunc(m.conns, func(c *http2Conn) bool { return c.socket.gone() })
 }
 
 // ping sends a ping on any connection, and makes one if necessary.
 func (m *multiplexed) ping(ctx context.Context) error {
-	c, err := m.get(ctx, func(*shared) bool { return true })
+	c, err := m.get(ctx, func(*http2Conn) bool { return true })
 	if err != nil {
 		return err
 	}

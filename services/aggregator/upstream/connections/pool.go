@@ -52,10 +52,10 @@ const (
 	Few
 	// Either is an idle exclusive connection, or else a multiplexed one. So a request need not wait for a handshake.
 	Either
-	// Apart is a multiplexed connection for such requests only. The replica may close it because of one of them.
-	Apart
-	// Alone is a multiplexed connection that no client's request uses.
-	Alone
+	// Isolated is a multiplexed connection for requests because of which the replica may close it.
+	Isolated
+	// Probes is a multiplexed connection that no request of a client uses.
+	Probes
 )
 
 // The names of the protocols in ALPN and metrics.
@@ -74,9 +74,9 @@ type Pool struct {
 	options Options
 
 	multiplexed multiplexed
-	// apart and alone serve requests for Apart and Alone, and few those for Few if the replica speaks only HTTP/2.
-	apart, alone, few multiplexed
-	exclusive         exclusive
+	// isolated and probes serve requests for Isolated and Probes, and few those for Few if the replica speaks only HTTP/2.
+	isolated, probes, few multiplexed
+	exclusive             exclusive
 
 	// http1Only is true after the replica turned out not to speak HTTP/2 (--disable-http2-serving), and http2Only after it turned out not to
 	// speak HTTP/1.1. speaksHTTP2 is true after it agreed on HTTP/2.
@@ -121,8 +121,8 @@ func New(address string, trust *Trust, options Options) *Pool {
 	}
 	p := &Pool{address: address, trust: trust, options: options, sockets: map[*socket]struct{}{}}
 	p.multiplexed.init(p, false)
-	p.apart.init(p, true)
-	p.alone.init(p, false)
+	p.isolated.init(p, true)
+	p.probes.init(p, false)
 	p.few.init(p, true)
 	p.exclusive.init(p)
 	return p
@@ -160,10 +160,10 @@ func (p *Pool) Send(req *http.Request, wire Wire, sending func()) (*http.Respons
 // setFor returns the multiplexed connections that serve a wire.
 func (p *Pool) setFor(wire Wire) *multiplexed {
 	switch wire {
-	case Apart:
-		return &p.apart
-	case Alone:
-		return &p.alone
+	case Isolated:
+		return &p.isolated
+	case Probes:
+		return &p.probes
 	case Few:
 		return &p.few
 	}
@@ -172,12 +172,12 @@ func (p *Pool) setFor(wire Wire) *multiplexed {
 
 // sets are all multiplexed connections.
 func (p *Pool) sets() []*multiplexed {
-	return []*multiplexed{&p.multiplexed, &p.apart, &p.alone, &p.few}
+	return []*multiplexed{&p.multiplexed, &p.isolated, &p.probes, &p.few}
 }
 
 // sendMultiplexed leaves the body alone if it returns errHTTP1Only.
 func (p *Pool) sendMultiplexed(m *multiplexed, req *http.Request, sending func()) (*http.Response, error) {
-	c, err := m.get(req.Context(), (*shared).reserve)
+	c, err := m.get(req.Context(), (*http2Conn).reserve)
 	switch {
 	case errors.Is(err, errHTTP1Only):
 		return nil, err

@@ -256,10 +256,10 @@ func TestAReplicaIsHeardHoweverLateThisProcessReads(t *testing.T) {
 	time.Sleep(20 * time.Millisecond) // the kernel counts milliseconds
 	since := time.Now()
 	time.Sleep(20 * time.Millisecond)
-	assert.False(t, pool.HeardSince(since), "nothing came since")
+	assert.False(t, pool.ReceivedSince(since), "nothing came since")
 	_, err = do(t, pool, newRequest(t, http.MethodGet, ""), connections.Multiplexed)
 	require.NoError(t, err)
-	assert.True(t, pool.HeardSince(since))
+	assert.True(t, pool.ReceivedSince(since))
 	pool.BreakLost()
 	_, err = do(t, pool, newRequest(t, http.MethodPost, ""), connections.Multiplexed)
 	assert.NoError(t, err, "the connection was not lost")

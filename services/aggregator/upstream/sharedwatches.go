@@ -29,8 +29,8 @@ const (
 	linger = time.Minute
 )
 
-// sharing has the session in which the watches at a replica share events (package watches).
-type sharing struct {
+// sharedWatches has the session in which the watches at a replica share events (package watches).
+type sharedWatches struct {
 	pool    *connections.Pool
 	metrics *endpointMetrics
 
@@ -52,16 +52,16 @@ type session struct {
 	idle *time.Timer
 }
 
-// shared is a watch that offers to share, or that is to join a session.
-type shared struct {
-	of *sharing
+// sharedWatch is a watch that offers to share, or that is to join a session.
+type sharedWatch struct {
+	of *sharedWatches
 	// session and body are nil if it only offers.
 	session *session
 	body    *watches.Body
 }
 
 // join changes the headers of a watch, so that it shares with others, if it may. The result may be nil.
-func (s *sharing) join(out *http.Request, wire connections.Wire) *shared {
+func (s *sharedWatches) join(out *http.Request, wire connections.Wire) *sharedWatch {
 	if s == nil || wire != connections.Multiplexed || out.Method != http.MethodGet || routing.Of(out).Kind != routing.Watch {
 		return nil
 	}
@@ -69,22 +69,22 @@ func (s *sharing) join(out *http.Request, wire connections.Wire) *shared {
 	if current := s.session(out.Context()); current != nil {
 		if body := current.Watch(out.RemoteAddr); body != nil {
 			body.Join(out.Header, current.name)
-			return &shared{s, current, body}
+			return &sharedWatch{s, current, body}
 		}
 	}
 	watches.Offer(out.Header)
-	return &shared{of: s}
+	return &sharedWatch{of: s}
 }
 
 // cancel is called if the watch got no answer.
-func (w *shared) cancel() {
+func (w *sharedWatch) cancel() {
 	if w != nil && w.body != nil {
 		w.body.Cancel()
 	}
 }
 
 // begin is called with the answer to the watch.
-func (w *shared) begin(ctx context.Context, resp *http.Response) {
+func (w *sharedWatch) begin(ctx context.Context, resp *http.Response) {
 	if w == nil {
 		return
 	}
@@ -96,7 +96,7 @@ func (w *shared) begin(ctx context.Context, resp *http.Response) {
 }
 
 // session returns the session that watches join now. It waits for one that is being opened.
-func (s *sharing) session(ctx context.Context) *session {
+func (s *sharedWatches) session(ctx context.Context) *session {
 	s.mu.Lock()
 	current, opening := s.current, s.opening
 	if current == nil && opening == nil && s.offered && !s.retired {
@@ -119,7 +119,7 @@ func (s *sharing) session(ctx context.Context) *session {
 
 // offer notes that the replica can share. A watch could not join the session stale, which may be nil: the replica does not know it, or not
 // from a connection with the certificate that the aggregator has now.
-func (s *sharing) offer(stale *session) {
+func (s *sharedWatches) offer(stale *session) {
 	s.mu.Lock()
 	s.offered = true
 	if s.current == stale {
@@ -132,7 +132,7 @@ func (s *sharing) offer(stale *session) {
 }
 
 // open opens a session, and keeps it until it ends.
-func (s *sharing) open(opening chan struct{}) {
+func (s *sharedWatches) open(opening chan struct{}) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	credits, earned := io.Pipe()
@@ -165,7 +165,7 @@ func (s *sharing) open(opening chan struct{}) {
 	s.run(opened, resp.Body, earned, cancel)
 }
 
-func (s *sharing) opened(resp *http.Response) (*session, error) {
+func (s *sharedWatches) opened(resp *http.Response) (*session, error) {
 	name, err := watches.NameOf(resp)
 	if err != nil {
 		return nil, err
@@ -181,7 +181,7 @@ func (s *sharing) opened(resp *http.Response) (*session, error) {
 }
 
 // run serves a session until it ends.
-func (s *sharing) run(opened *session, frames io.Reader, credits *io.PipeWriter, cancel func()) {
+func (s *sharedWatches) run(opened *session, frames io.Reader, credits *io.PipeWriter, cancel func()) {
 	s.metrics.session(1)
 	var sending sync.WaitGroup
 	sending.Go(func() {
@@ -203,7 +203,7 @@ func (s *sharing) run(opened *session, frames io.Reader, credits *io.PipeWriter,
 }
 
 // lingers returns how long a session without watches stays open.
-func (s *sharing) lingers(idle *session) time.Duration {
+func (s *sharedWatches) lingers(idle *session) time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.retired || s.current != idle {
@@ -213,7 +213,7 @@ func (s *sharing) lingers(idle *session) time.Duration {
 }
 
 // closeIfIdle ends a session that has no watches.
-func (s *sharing) closeIfIdle(idle *session) {
+func (s *sharedWatches) closeIfIdle(idle *session) {
 	if !idle.CloseIfIdle() {
 		return
 	}
@@ -225,7 +225,7 @@ func (s *sharing) closeIfIdle(idle *session) {
 }
 
 // retire ends the session when its watches have ended. There will be no other one.
-func (s *sharing) retire() {
+func (s *sharedWatches) retire() {
 	if s == nil {
 		return
 	}

@@ -248,8 +248,8 @@ func TestACancelledWatchLeavesItsSession(t *testing.T) {
 	replica.send("event 1")
 	assert.Equal(t, "event 1\n", line(t, stays))
 
-	session := e.sharing.current
-	e.sharing.retire()
+	session := e.sharedWatches.current
+	e.sharedWatches.retire()
 	replica.send("event 2")
 	assert.Equal(t, "event 2\n", line(t, stays), "the session of a removed replica goes on while it has watches")
 	require.NoError(t, stays.Body.Close())
@@ -285,7 +285,7 @@ func TestAReplicaThatForgotTheSessionGetsAnotherOne(t *testing.T) {
 	watch(t, b, "")
 	resp, _ := watch(t, b, "")
 	require.True(t, isShared(t, resp))
-	e.sharing.current.name = "unknown"
+	e.sharedWatches.current.name = "unknown"
 	next, _ := watch(t, b, "")
 	assert.False(t, isShared(t, next))
 	next, _ = watch(t, b, "")
@@ -303,7 +303,7 @@ func TestOlderReplicasShareNothing(t *testing.T) {
 		resp, _ := watch(t, b, "")
 		assert.False(t, isShared(t, resp))
 	}
-	e.sharing.offer(nil) // as a newer release did at this address
+	e.sharedWatches.offer(nil) // as a newer release did at this address
 	resp, _ := watch(t, b, "")
 	assert.False(t, isShared(t, resp))
 	eventually(t, "all watch", func() bool { return replica.count() == 4 })
@@ -331,5 +331,5 @@ func TestAWatchThatIsCancelledWhileItIsOpened(t *testing.T) {
 	}
 	eventually(t, "only two watches are left", func() bool { return replica.count() == 2 })
 	require.NoError(t, stays.Body.Close())
-	assert.True(t, e.sharing.current.CloseIfIdle(), "no watch is left in the session")
+	assert.True(t, e.sharedWatches.current.CloseIfIdle(), "no watch is left in the session")
 }
