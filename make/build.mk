@@ -4,9 +4,9 @@
 ##@ Build and run
 
 .PHONY: build
-build: ## Build tripod and the services, tripod-aggregator and so on, into bin/.
+build: ## Build tripod, what it starts, and the services, tripod-aggregator and so on, into bin/.
 	@mkdir -p $(BIN)
-	$(GO_BUILD) -o $(BIN)/tripod ./cmd/tripod
+	@$(foreach command,$(COMMANDS),echo '$(BIN)/$(command)' && $(GO_BUILD) -o $(BIN)/$(command) ./cmd/$(command) &&) true
 	@$(foreach service,$(SERVICES),echo '$(BIN)/tripod-$(service)' && $(GO_BUILD) -o $(BIN)/tripod-$(service) ./services/$(service) &&) true
 
 .PHONY: controllers build-controllers
@@ -18,7 +18,7 @@ build-controllers:
 # Where an image is to be pushed belongs to its name: IMAGE_REPOSITORY=ghcr.io/you.
 # The default names no registry: nodes find such images only if somebody loaded them.
 IMAGE_REPOSITORY ?= localhost/tripod-k8s
-pack_images = GOWORK=off go run -C tools/images . -services $(abspath $(SERVICE_LIST)) -repository $(IMAGE_REPOSITORY) -version $(VERSION) -revision $(COMMIT) -created $(COMMIT_TIME)
+pack_images = GOWORK=off go run -C tools/images . -services $(abspath $(SERVICE_LIST)) -commands '$(COMMANDS)' -repository $(IMAGE_REPOSITORY) -version $(VERSION) -revision $(COMMIT) -created $(COMMIT_TIME)
 .PHONY: wardle
 wardle: ## Build the example of an API service into bin/wardle.
 	@mkdir -p $(BIN)

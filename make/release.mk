@@ -14,7 +14,7 @@ release: $(TOOLS)/helm ## Build a release into dist/: binaries, images, chart, S
 		$(MAKE) build build-controllers BIN=$(RELEASE)/$(platform) &&) true
 	$(pack_images) -binaries '$(PLATFORMS:%=$(RELEASE)/%)' -output $(RELEASE)/images
 	GOWORK=off go run -C tools/release . -version $(VERSION) -created $(COMMIT_TIME) -binaries $(RELEASE) -platforms '$(PLATFORMS)' \
-		-services '$(SERVICES)' \
+		-services '$(SERVICES)' -commands '$(COMMANDS)' \
 		-images $(RELEASE)/images -chart $(abspath deploy/helm/tripod) -helm $(abspath $(TOOLS)/helm) \
 		-documents '$(abspath LICENSE README.md)' -output $(abspath $(DIST))
 	$(if $(SIGN_KEY),GOWORK=off go run -C tools/sign . -key $(abspath $(SIGN_KEY)) $(abspath $(DIST)))

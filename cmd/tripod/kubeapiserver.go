@@ -8,8 +8,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	genericapiserver "k8s.io/apiserver/pkg/server"
-
 	"github.com/tripod-k8s/tripod/local/kubeapiserver"
 )
 
@@ -22,13 +20,7 @@ func newKubeAPIServerCommand() *cobra.Command {
 ("tripod kube-apiserver --help" lists them). Through a symbolic link named kube-apiserver, tripod does the same.`,
 		DisableFlagParsing: true,
 		Run: func(_ *cobra.Command, args []string) {
-			os.Exit(runKubeAPIServer(args))
+			os.Exit(kubeapiserver.Main(args))
 		},
 	}
-}
-
-// runKubeAPIServer is kube-apiserver; it returns the exit code of the process. It handles the signals of kube-apiserver: a second one
-// ends it with exit code 1.
-func runKubeAPIServer(args []string) int {
-	return kubeapiserver.Main(genericapiserver.SetupSignalContext(), args)
 }

@@ -15,7 +15,7 @@ import (
 
 func main() {
 	if filepath.Base(os.Args[0]) == kubeapiserver.Name {
-		os.Exit(runKubeAPIServer(os.Args[1:]))
+		os.Exit(kubeapiserver.Main(os.Args[1:]))
 	}
 	if err := newRootCommand().Execute(); err != nil {
 		fmt.Fprintf(os.Stderr, "Error: %v\n", err)

@@ -8,11 +8,8 @@ import (
 	"crypto/tls"
 	"os"
 	"testing"
-	"unicode/utf8"
 
 	"github.com/stretchr/testify/require"
-
-	"k8s.io/client-go/tools/clientcmd"
 )
 
 // FuzzPair uses only certificates and keys that crypto/tls uses too, and describes whatever is in a bundle.
@@ -41,29 +38,5 @@ func FuzzPair(f *testing.F) {
 			require.NoError(t, err)
 		}
 		require.LessOrEqual(t, len(Describe("ca", certificate)), bytes.Count(certificate, []byte("-----BEGIN")))
-	})
-}
-
-// FuzzKubeconfig reads what is written, as clients read it.
-func FuzzKubeconfig(f *testing.F) {
-	f.Add("tripod", "https://127.0.0.1:6443", []byte("ca"), []byte("certificate"), []byte("key"))
-	f.Add("a: b\n#", "https://[::1]\t", []byte{}, []byte{0}, []byte("\n"))
-	f.Fuzz(func(t *testing.T, name, server string, authority, certificate, key []byte) {
-		if !utf8.ValidString(name) || !utf8.ValidString(server) {
-			return // not in YAML
-		}
-		want := Kubeconfig{Name: name, Server: server, Authority: authority, Certificate: certificate, Key: key}
-		data, err := EncodeKubeconfig(want)
-		if err != nil {
-			return
-		}
-		config, err := clientcmd.Load(data)
-		require.NoError(t, err)
-		current := config.Contexts[config.CurrentContext]
-		require.NotNil(t, current)
-		cluster, user := config.Clusters[current.Cluster], config.AuthInfos[current.AuthInfo]
-		require.Equal(t, server, cluster.Server)
-		require.True(t, bytes.Equal(authority, cluster.CertificateAuthorityData))
-		require.True(t, bytes.Equal(certificate, user.ClientCertificateData) && bytes.Equal(key, user.ClientKeyData))
 	})
 }

@@ -18,6 +18,7 @@ import (
 	"k8s.io/kubernetes/pkg/api/legacyscheme"
 
 	"github.com/tripod-k8s/tripod/internal/service"
+	"github.com/tripod-k8s/tripod/local/supervisor"
 )
 
 // Name is the name under which Tripod is kube-apiserver.
@@ -28,10 +29,12 @@ for the api objects which include pods, services, replicationcontrollers, and
 others. The API Server services REST operations and provides the frontend to the
 cluster's shared state through which all other components interact.`
 
-// Main is the main function of kube-apiserver. It takes the arguments after the name of the program, serves until ctx ends and
-// returns the exit code. An error is one line on stderr. The binaries of the services are beside this executable.
-func Main(ctx context.Context, args []string) int {
-	cmd := newCommand(args, run)
+// Main is the main function of kube-apiserver. It takes the arguments after the name of the program. If they are good, another program
+// takes the place of this one, and serves (see package supervisor). Otherwise Main returns the exit code, and an error is one line on
+// stderr. The binaries of the services and of the supervisor are beside this executable.
+func Main(args []string) int {
+	ctx, signals := supervisor.NotifySignals()
+	cmd := newCommand(args, func(ctx context.Context, known *catalog, s *plan) error { return run(ctx, signals, known, s) })
 	cmd.SetContext(ctx)
 	if err := cli.RunNoErrOutput(cmd); err != nil {
 		fmt.Fprintf(os.Stderr, "Error: %v\n", err)

@@ -31,7 +31,7 @@ const asMain = "TRIPOD_TEST_AS_KUBE_APISERVER"
 
 func TestMain(m *testing.M) {
 	if os.Getenv(asMain) != "" {
-		os.Exit(Main(context.Background(), os.Args[1:]))
+		os.Exit(Main(os.Args[1:]))
 	}
 	os.Exit(m.Run())
 }

@@ -2,7 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package kubeapiserver is the kube-apiserver of Tripod: a command with the flags of kube-apiserver that runs core, extensions
-// and aggregator as child processes behind one port.
+// and aggregator as child processes behind one port. It checks the flags, decides what each service gets, and leaves the rest to package
+// supervisor, whose program takes the place of this one.
 //
 //	kube-apiserver --secure-port=6443 --etcd-servers=... ...
 //	├── tripod-aggregator   on --bind-address and --secure-port, with --tls-cert-file or a certificate in --cert-dir

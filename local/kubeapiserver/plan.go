@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 	genericoptions "k8s.io/apiserver/pkg/server/options"
 	"k8s.io/apiserver/pkg/storage/storagebackend"
+	logsapi "k8s.io/component-base/logs/api/v1"
 	"k8s.io/kubernetes/cmd/kube-apiserver/app/options"
 
 	"github.com/tripod-k8s/tripod/internal/service/auditlog"
@@ -33,6 +34,7 @@ type plan struct {
 	admissionControl []string
 	// auditLog has the options of the audit log.
 	auditLog genericoptions.AuditLogOptions
+	logs     logsapi.LoggingConfiguration
 	// gates are feature gates that every service gets after those that were given.
 	gates []flagValue
 	// etcd says how to reach etcd.
@@ -59,6 +61,7 @@ func newPlan(given []flagValue, o options.CompletedOptions) (*plan, error) {
 		mutating:         generic.MaxMutatingRequestsInFlight,
 		admissionControl: o.Admission.PluginNames,
 		auditLog:         o.Audit.LogOptions,
+		logs:             *o.Logs,
 		gates:            switchedOff(generic.ComponentGlobalsRegistry.FeatureGateFor(generic.ComponentName), given),
 		etcd:             o.Etcd.StorageConfig,
 		shutdownDelay:    generic.ShutdownDelayDuration,

@@ -5,6 +5,7 @@ package kubeapiserver
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -19,10 +20,11 @@ import (
 	"github.com/tripod-k8s/tripod/internal/certs"
 	"github.com/tripod-k8s/tripod/internal/hop/addresses"
 	"github.com/tripod-k8s/tripod/internal/service"
-	"github.com/tripod-k8s/tripod/internal/service/auditlog"
+	"github.com/tripod-k8s/tripod/internal/service/auditlog/auditfile"
 	"github.com/tripod-k8s/tripod/internal/storage/etcdready"
 	"github.com/tripod-k8s/tripod/local/process"
 	"github.com/tripod-k8s/tripod/local/replicas"
+	"github.com/tripod-k8s/tripod/local/supervisor"
 )
 
 const (
@@ -30,59 +32,66 @@ const (
 	stopMargin = 10 * time.Second
 	// etcdTimeout is how long kube-apiserver waits for etcd when it starts.
 	etcdTimeout = 20 * time.Second
-	// renewInterval is how often to check whether the services need new certificates.
-	renewInterval = 24 * time.Hour
 )
 
-// run runs the services until ctx ends or one of them cannot start.
-func run(ctx context.Context, known *catalog, s *plan) error {
+// run starts the services: the supervisor takes the place of this program, and runs them. It returns only if they cannot start, or if ctx
+// has ended before.
+func run(ctx context.Context, signals *supervisor.Signals, known *catalog, s *plan) error {
+	program, err := replicas.Binary(supervisor.Program)
+	if err != nil {
+		return err
+	}
 	if err := checkEtcd(ctx, s); err != nil {
 		return err
 	}
-	dir, remove, err := temporaryDir()
+	dir, err := newTemporary()
 	if err != nil {
 		return err
 	}
-	defer remove()
-	store, err := certs.Open(dir)
+	defer dir.remove()
+	plan, err := s.supervision(known, dir)
 	if err != nil {
 		return err
+	}
+	klog.Flush()
+	signals.Release()
+	if ctx.Err() != nil {
+		return nil
+	}
+	return supervisor.Exec(program, plan)
+}
+
+// supervision returns what the supervisor needs to know, and writes what the services need to dir.
+func (s *plan) supervision(known *catalog, dir *temporary) (*supervisor.Plan, error) {
+	store, err := certs.Open(dir.path)
+	if err != nil {
+		return nil, err
 	}
 	services, err := replicas.NewServices(store, nil)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	certificate, err := s.certificateFiles(dir)
+	certificate, err := s.certificateFiles(dir.path)
 	if err != nil {
-		return err
+		return nil, err
 	}
-
-	processes, err := s.processes(services, known, certificate, dir)
+	processes, err := s.processes(services, known, certificate, dir.path)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	closeLog, err := s.startAuditLog(dir)
-	if err != nil {
-		return err
+	plan := &supervisor.Plan{
+		Logs:         s.logs,
+		Dir:          dir.path,
+		Certificates: *replicas.Trust(),
+		AuditSocket:  auditSocket(dir.path),
+		AuditLog: auditfile.Options{
+			Path: s.auditLog.Path, MaxAge: s.auditLog.MaxAge, MaxBackups: s.auditLog.MaxBackups, MaxSize: s.auditLog.MaxSize,
+			Compress: s.auditLog.Compress,
+		},
+		Processes: processes,
 	}
-	defer closeLog()
-	endNotifications, err := notifyOnceAllServe(dir, processes)
-	if err != nil {
-		return err
-	}
-	defer endNotifications()
-	group := process.NewGroup(logEvent)
-	defer group.Stop()
-	output := process.NewStream(os.Stdout, os.Stderr)
-	for _, process := range processes {
-		process.Output = output.Output()
-		process.StopTimeout += s.drain + stopMargin
-		// kube-apiserver exits if it cannot start. Its supervisor decides what to do then.
-		process.FailedStarts = 1
-		process.Version = func(context.Context) string { return "" } // nobody asks for it
-		group.Start(process)
-	}
-	return supervise(ctx, group, services)
+	plan.Lock, err = supervisor.Inherit(dir.lock)
+	return plan, err
 }
 
 // checkEtcd fails if etcd does not answer for as long as kube-apiserver tries at its start. Later the services wait for etcd
@@ -109,27 +118,11 @@ func hasProxyForEtcd(file string) bool {
 // auditSocket is where the services write the audit log.
 func auditSocket(dir string) string { return filepath.Join(dir, "audit.sock") }
 
-// startAuditLog starts the writer of the audit log, if one is configured. Call end once the services have stopped.
-func (s *plan) startAuditLog(dir string) (end func(), err error) {
-	if s.auditLog.Path == "" {
-		return func() {}, nil
-	}
-	writer, err := auditlog.Start(auditSocket(dir), &s.auditLog, os.Stdout)
-	if err != nil {
-		return nil, err
-	}
-	return func() {
-		if err := writer.Close(); err != nil {
-			klog.ErrorS(err, "Cannot end the audit log", "path", s.auditLog.Path)
-		}
-	}, nil
-}
-
 // processes returns the services in the order in which they start, and writes the file by which they find each other to dir.
 // They stop in reverse order: clients before what they use.
 func (s *plan) processes(
 	services *replicas.Services, known *catalog, certificate genericoptions.CertKey, dir string,
-) ([]process.Process, error) {
+) ([]supervisor.Process, error) {
 	where := filepath.Join(dir, "backends.yaml")
 	all := map[serviceName]*replicas.Replica{}
 	args := map[serviceName][]string{}
@@ -155,11 +148,41 @@ func (s *plan) processes(
 	}
 	public := services.Aggregator(all[aggregator], url, where, args[aggregator])
 	public.StopTimeout = s.shutdownDelay + s.watchGrace
-	return []process.Process{
+	var processes []supervisor.Process
+	for _, p := range []process.Process{
 		services.Core(all[core], s.securePort, where, args[core]),
 		services.Backend(all[extensions], where, args[extensions]),
 		public,
-	}, nil
+	} {
+		ports, err := inherit(all[serviceName(p.Component)])
+		if err != nil {
+			return nil, err
+		}
+		processes = append(processes, supervisor.Process{
+			Component: p.Component, Replica: p.Replica, Path: p.Path, Args: p.Args, Address: p.Address,
+			Probe:       all[serviceName(p.Component)].ProbeURL(),
+			StopTimeout: p.StopTimeout + s.drain + stopMargin,
+			Ports:       ports,
+		})
+	}
+	return processes, nil
+}
+
+// inherit returns the open files that keep the ports of a replica.
+func inherit(r *replicas.Replica) ([]int, error) {
+	files, err := r.Files()
+	if err != nil {
+		return nil, err
+	}
+	var ports []int
+	for _, file := range files {
+		port, err := supervisor.Inherit(file)
+		if err := errors.Join(err, file.Close()); err != nil {
+			return nil, err
+		}
+		ports = append(ports, port)
+	}
+	return ports, nil
 }
 
 // certificateFiles returns the files of the public certificate. If --cert-dir is empty, the certificate is only in memory, and is
@@ -179,26 +202,4 @@ func (s *plan) certificateFiles(dir string) (genericoptions.CertKey, error) {
 		}
 	}
 	return files, nil
-}
-
-// supervise keeps the certificates of the services valid. It returns when ctx ends or a service is given up.
-func supervise(ctx context.Context, group *process.Group, services *replicas.Services) error {
-	renewal := time.NewTicker(renewInterval)
-	defer renewal.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case err := <-group.Failed():
-			return err
-		case <-renewal.C:
-			if err := services.Renew(); err != nil {
-				klog.ErrorS(err, "Cannot renew the certificates of the services")
-			}
-		}
-	}
-}
-
-func logEvent(e process.Event) {
-	klog.InfoS("Service "+e.String(), "service", e.Component)
 }

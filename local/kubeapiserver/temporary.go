@@ -19,24 +19,32 @@ const (
 	abandonedAfter = time.Minute
 )
 
-// temporaryDir makes a directory for the certificates of this process and returns it with a function that removes it.
-// It also removes directories that killed processes left behind.
-func temporaryDir() (dir string, remove func(), err error) {
-	removeAbandoned()
-	if dir, err = os.MkdirTemp("", temporaryPrefix); err != nil {
-		return "", nil, fmt.Errorf("cannot make a directory for certificates: %w", err)
-	}
-	held, err := hold(dir)
-	if err != nil {
-		return "", nil, errors.Join(fmt.Errorf("cannot lock %s: %w", dir, err), os.RemoveAll(dir))
-	}
-	return dir, func() {
-		_ = os.RemoveAll(dir)
-		_ = held.Close()
-	}, nil
+// temporary is a directory for the certificates of this process. It is in use for as long as its lock is open.
+type temporary struct {
+	path string
+	lock *os.File
 }
 
-// hold locks a directory for as long as this process lives.
+// newTemporary makes a directory. It also removes directories that killed processes left behind.
+func newTemporary() (*temporary, error) {
+	removeAbandoned()
+	dir, err := os.MkdirTemp("", temporaryPrefix)
+	if err != nil {
+		return nil, fmt.Errorf("cannot make a directory for certificates: %w", err)
+	}
+	lock, err := hold(dir)
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("cannot lock %s: %w", dir, err), os.RemoveAll(dir))
+	}
+	return &temporary{path: dir, lock: lock}, nil
+}
+
+func (t *temporary) remove() {
+	_ = os.RemoveAll(t.path)
+	_ = t.lock.Close()
+}
+
+// hold locks a directory for as long as the file, or a copy of it in another program, is open.
 func hold(dir string) (*os.File, error) {
 	held, err := os.Open(dir)
 	if err != nil {

@@ -19,7 +19,7 @@ const (
 
 // Port is a free port of the loopback interface, held until the process that it is for starts.
 type Port struct {
-	listener net.Listener
+	listener *net.TCPListener
 	address  string
 }
 
@@ -31,7 +31,7 @@ func ReservePort() (*Port, error) {
 		address := net.JoinHostPort("127.0.0.1", strconv.Itoa(firstPort+rand.IntN(lastPort-firstPort+1))) //nolint:gosec // a port is no secret
 		var listener net.Listener
 		if listener, err = net.Listen("tcp", address); err == nil {
-			return &Port{listener: listener, address: address}, nil
+			return &Port{listener: listener.(*net.TCPListener), address: address}, nil
 		}
 	}
 	return nil, fmt.Errorf("found no free port between %d and %d: %w", firstPort, lastPort, err)

@@ -3,7 +3,12 @@
 
 package replicas
 
-import "github.com/tripod-k8s/tripod/internal/hop/addresses"
+import (
+	"fmt"
+	"os"
+
+	"github.com/tripod-k8s/tripod/internal/hop/addresses"
+)
 
 // Replica is one replica of a service. It holds ports of the loopback interface until the replica starts.
 type Replica struct {
@@ -37,6 +42,22 @@ func (r *Replica) Release() {
 
 // URL returns where the replica serves, such as https://127.0.0.1:20000. An aggregator may serve elsewhere.
 func (r *Replica) URL() string { return r.serving.URL() }
+
+// ProbeURL returns where the replica answers probes.
+func (r *Replica) ProbeURL() string { return "http://" + r.probes.Address() }
+
+// Files returns copies of the listeners that hold the ports. The ports stay held until these are closed, too.
+func (r *Replica) Files() ([]*os.File, error) {
+	var files []*os.File
+	for _, port := range []*Port{r.serving, r.grpc, r.probes} {
+		file, err := port.listener.File()
+		if err != nil {
+			return nil, fmt.Errorf("cannot hand over port %s: %w", port.address, err)
+		}
+		files = append(files, file)
+	}
+	return files, nil
+}
 
 // Port returns the port of the URL.
 func (r *Replica) Port() string { return r.serving.Number() }

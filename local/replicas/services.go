@@ -71,7 +71,7 @@ func (s *Services) process(r *Replica, url string, args []string) process.Proces
 		Args:        args,
 		Address:     url,
 		BeforeStart: r.Release,
-		Ready:       process.NewHTTPProbe("http://"+r.probes.Address(), nil).Ready,
+		Ready:       process.NewHTTPProbe(r.ProbeURL(), nil).Ready,
 		Version:     BinaryVersion(path),
 	}
 }

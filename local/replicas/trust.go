@@ -35,23 +35,21 @@ func CertificateOf(service string) string {
 }
 
 // EnsureTrust creates or renews the certificates by which the services trust each other.
-func EnsureTrust(store *certs.Store, further ...string) error {
-	ca, err := store.Authority(serviceCA, "tripod-service-ca")
-	if err != nil {
-		return err
-	}
+func EnsureTrust(store *certs.Store, further ...string) error { return Trust(further...).Ensure(store) }
+
+// Trust returns the certificates by which the services trust each other.
+func Trust(further ...string) *certs.Set {
+	set := &certs.Set{Authority: serviceCA, CommonName: "tripod-service-ca"}
 	for _, name := range append(list.RequiredNames(), further...) {
-		if _, err := ca.Ensure(CertificateOf(name), certs.Leaf{
+		set.Leaves = append(set.Leaves, certs.NamedLeaf{Name: CertificateOf(name), Leaf: certs.Leaf{
 			CommonName: trust.UserOf(name),
 			DNSNames:   []string{"localhost", trust.ServerName(name)},
 			IPs:        []net.IP{net.IPv4(127, 0, 0, 1), net.IPv6loopback},
 			Server:     true,
 			Client:     true,
-		}); err != nil {
-			return err
-		}
+		}})
 	}
-	return nil
+	return set
 }
 
 // TrustFlags returns the flags of a service for the certificates of [EnsureTrust].

@@ -13,6 +13,7 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
 	"github.com/tripod-k8s/tripod/internal/certs"
+	"github.com/tripod-k8s/tripod/internal/certs/kubeconfig"
 	"github.com/tripod-k8s/tripod/internal/service/atomicfile"
 )
 
@@ -29,7 +30,7 @@ func writeKubeconfig(path, server string, store *certs.Store) error {
 		}
 		contents[i] = data
 	}
-	data, err := certs.EncodeKubeconfig(certs.Kubeconfig{
+	data, err := kubeconfig.Encode(kubeconfig.Content{
 		Name: contextName, Server: server, Authority: contents[0], Certificate: contents[1], Key: contents[2],
 	})
 	if err != nil {

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
@@ -48,11 +49,11 @@ func readServices(path string) ([]service, error) {
 	return services, nil
 }
 
-// imagesOf returns an image for each service, and that of the command line.
-func imagesOf(services []service) []spec {
+// imagesOf returns an image for each service, and that of the command line, which has the binaries of commands.
+func imagesOf(services []service, commands []string) []spec {
 	var images []spec
-	// In the place of kube-apiserver, tripod starts the services without which an instance is none.
-	binaries := []string{"tripod"}
+	// In the place of kube-apiserver, tripod starts its supervisor and the services without which an instance is none.
+	binaries := slices.Clone(commands)
 	for _, s := range services {
 		program := "tripod-" + s.Name
 		images = append(images, spec{

@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -44,8 +45,10 @@ func copies(t *testing.T, binary string) string {
 	}
 	dir := t.TempDir()
 	for _, s := range images(t) {
-		if err := os.WriteFile(filepath.Join(dir, s.name), content, 0o700); err != nil {
-			t.Fatal(err)
+		for _, name := range s.binaries {
+			if err := os.WriteFile(filepath.Join(dir, name), content, 0o700); err != nil {
+				t.Fatal(err)
+			}
 		}
 	}
 	return dir
@@ -57,7 +60,15 @@ func images(t *testing.T) []spec {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return imagesOf(services)
+	makefile, err := os.ReadFile("../../Makefile")
+	if err != nil {
+		t.Fatal(err)
+	}
+	commands := regexp.MustCompile(`(?m)^COMMANDS := (.+)$`).FindSubmatch(makefile)
+	if commands == nil {
+		t.Fatal("the Makefile has no list of commands")
+	}
+	return imagesOf(services, strings.Fields(string(commands[1])))
 }
 
 func imageNamed(t *testing.T, name string) spec {
@@ -128,7 +139,7 @@ func TestFilesBelongToRootAndHaveTheTimeOfTheCommit(t *testing.T) {
 	}
 	for name, mode := range map[string]int64{
 		"tmp/": 0o1777, "etc/ssl/certs/ca-certificates.crt": 0o644, "etc/passwd": 0o644,
-		"usr/local/bin/tripod": 0o755, "usr/local/bin/tripod-core": 0o755,
+		"usr/local/bin/tripod": 0o755, "usr/local/bin/tripod-supervisor": 0o755, "usr/local/bin/tripod-core": 0o755,
 		"usr/local/bin/tripod-aggregator": 0o755, "usr/local/bin/tripod-extensions": 0o755,
 	} {
 		if header := files[name]; header == nil || header.Mode != mode {

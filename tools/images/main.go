@@ -10,6 +10,7 @@
 package main
 
 import (
+	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -31,6 +32,7 @@ func run() error {
 	var created int64
 	var b build
 	list := flag.String("services", "", "file with the list of services, deploy/helm/tripod/services.json")
+	commands := flag.String("commands", "", "binaries of the image tripod besides those of services, space separated; the first is its entrypoint")
 	output := flag.String("output", "", "directory to write NAME.tar and the file tag to")
 	version := flag.String("version", "dev", "version of Tripod, which becomes the tag")
 	binaries := flag.String("binaries", "bin", "directories with the binaries, space separated, one for each platform")
@@ -44,11 +46,14 @@ func run() error {
 	if err != nil {
 		return err
 	}
+	if *commands == "" {
+		return errors.New("-commands is required")
+	}
 	if err := os.MkdirAll(*output, 0o755); err != nil {
 		return err
 	}
 	layers := layers{}
-	for _, spec := range imagesOf(services) {
+	for _, spec := range imagesOf(services, strings.Fields(*commands)) {
 		var platforms []v1.Image
 		for directory := range strings.FieldsSeq(*binaries) {
 			image, err := b.image(spec, directory, layers)

@@ -26,13 +26,14 @@ func main() {
 
 func run() error {
 	var r release
-	var platforms, documents, services string
+	var platforms, documents, services, commands string
 	var created int64
 	flag.StringVar(&r.version, "version", "dev", "version of Tripod")
 	flag.Int64Var(&created, "created", 0, "time of the commit in seconds since 1970, the time of everything in the release")
 	flag.StringVar(&r.binaries, "binaries", "", "directory that has the binaries for each platform in a directory of its own")
 	flag.StringVar(&platforms, "platforms", "linux-amd64 linux-arm64", "names of these directories, space separated")
 	flag.StringVar(&services, "services", "", "names of the services, space separated")
+	flag.StringVar(&commands, "commands", "", "the command line and what it starts besides services, which have one image, space separated")
 	flag.StringVar(&r.images, "images", "", "directory of the images")
 	flag.StringVar(&r.chart, "chart", "", "directory of the chart")
 	flag.StringVar(&r.helm, "helm", "helm", "helm, which packs the chart")
@@ -41,15 +42,15 @@ func run() error {
 	flag.Parse()
 	r.created = time.Unix(created, 0).UTC()
 	r.platforms, r.documents = strings.Fields(platforms), strings.Fields(documents)
-	if r.services = strings.Fields(services); len(r.services) == 0 {
-		return errors.New("-services is required")
+	if r.services, r.commands = strings.Fields(services), strings.Fields(commands); len(r.services) == 0 || len(r.commands) == 0 {
+		return errors.New("-services and -commands are required")
 	}
 	return r.write()
 }
 
 // packed returns the programs that have an image of their own.
 func (r release) packed() []string {
-	programs := []string{"tripod"}
+	programs := r.commands[:1:1]
 	for _, service := range r.services {
 		programs = append(programs, "tripod-"+service)
 	}
@@ -57,7 +58,9 @@ func (r release) packed() []string {
 }
 
 // programs returns the binaries of a release.
-func (r release) programs() []string { return append(r.packed(), "tripod-controllers") }
+func (r release) programs() []string {
+	return append(append(r.packed(), r.commands[1:]...), "tripod-controllers")
+}
 
 // release is what a release is made from.
 type release struct {
@@ -65,6 +68,7 @@ type release struct {
 	created time.Time
 
 	services  []string
+	commands  []string
 	binaries  string
 	platforms []string
 	images    string

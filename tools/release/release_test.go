@@ -36,6 +36,7 @@ func testRelease(t *testing.T) release {
 	dir := t.TempDir()
 	r := release{
 		version: "v1.2.3+4", created: committed, services: []string{"aggregator", "core", "extensions", "search"},
+		commands: []string{"tripod", "tripod-supervisor"},
 		binaries: filepath.Join(dir, "binaries"), platforms: []string{"linux-amd64", "linux-arm64"},
 		images: filepath.Join(dir, "images"), chart: "../../deploy/helm/tripod", helm: helm,
 		documents: []string{"../../LICENSE", "../../README.md"}, output: filepath.Join(dir, "dist"),
@@ -146,6 +147,7 @@ func TestEverythingHasTheTimeOfTheCommitAndNoOwner(t *testing.T) {
 			"tripod-v1.2.3+4-linux-amd64/tripod": 0o755, "tripod-v1.2.3+4-linux-amd64/tripod-core": 0o755,
 			"tripod-v1.2.3+4-linux-amd64/tripod-aggregator": 0o755, "tripod-v1.2.3+4-linux-amd64/tripod-extensions": 0o755,
 			"tripod-v1.2.3+4-linux-amd64/tripod-controllers": 0o755,
+			"tripod-v1.2.3+4-linux-amd64/tripod-supervisor":  0o755,
 			"tripod-v1.2.3+4-linux-amd64/tripod-search":      0o755,
 		},
 		"tripod-1.2.3+4.tgz": {"tripod/Chart.yaml": 0o644, "tripod/values.yaml": 0o644},

@@ -18,6 +18,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/tripod-k8s/tripod/internal/certs"
+	"github.com/tripod-k8s/tripod/internal/certs/kubeconfig"
 )
 
 // Action is what was done to a Secret.
@@ -230,7 +231,7 @@ func (a *apply) kubeconfig() error {
 		return nil
 	}
 	client := a.secrets.byName[k.Client].now
-	data, err := certs.EncodeKubeconfig(certs.Kubeconfig{
+	data, err := kubeconfig.Encode(kubeconfig.Content{
 		Name: k.Name, Server: k.Server, Authority: client.Data[caKey], Certificate: client.Data[certKey], Key: client.Data[keyKey],
 	})
 	if err != nil {

@@ -5,7 +5,6 @@ package auditlog
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -22,6 +21,8 @@ import (
 	"k8s.io/apiserver/pkg/audit/policy"
 	"k8s.io/apiserver/pkg/server"
 	"k8s.io/apiserver/pkg/server/options"
+
+	"github.com/tripod-k8s/tripod/internal/service/auditlog/auditfile"
 )
 
 // socketPath returns a path that is short enough for a socket.
@@ -33,15 +34,14 @@ func socketPath(t *testing.T) string {
 	return filepath.Join(dir, "socket")
 }
 
-func start(t *testing.T, change func(*options.AuditLogOptions)) (w *Writer, socket, path string) {
+func start(t *testing.T, change func(*auditfile.Options)) (w *auditfile.Writer, socket, path string) {
 	t.Helper()
-	o := options.NewAuditOptions().LogOptions
-	o.Path = filepath.Join(t.TempDir(), "new", "audit.log")
+	o := auditfile.Options{Path: filepath.Join(t.TempDir(), "new", "audit.log")}
 	if change != nil {
 		change(&o)
 	}
 	socket = socketPath(t)
-	w, err := Start(socket, &o, nil)
+	w, err := auditfile.Start(socket, o, nil)
 	require.NoError(t, err)
 	return w, socket, o.Path
 }
@@ -96,7 +96,7 @@ func TestLinesOfSeveralServicesAreWhole(t *testing.T) {
 }
 
 func TestTheLogIsRotated(t *testing.T) {
-	w, socket, path := start(t, func(o *options.AuditLogOptions) { o.MaxSize = 1 })
+	w, socket, path := start(t, func(o *auditfile.Options) { o.MaxSize = 1 })
 	backend := newEvents(t, socket, nil)
 	for range 30 {
 		backend.ProcessEvents(event(strings.Repeat("a", 100_000)))
@@ -110,10 +110,8 @@ func TestTheLogIsRotated(t *testing.T) {
 
 func TestTheLogMayBeStandardOutput(t *testing.T) {
 	var stdout bytes.Buffer
-	o := options.NewAuditOptions().LogOptions
-	o.Path = "-"
 	socket := socketPath(t)
-	w, err := Start(socket, &o, &stdout)
+	w, err := auditfile.Start(socket, auditfile.Options{Path: "-"}, &stdout)
 	require.NoError(t, err)
 	newEvents(t, socket, func(o *options.AuditOptions) { o.LogOptions.Format = "legacy" }).ProcessEvents(event("here"))
 	require.NoError(t, w.Close())
@@ -122,17 +120,10 @@ func TestTheLogMayBeStandardOutput(t *testing.T) {
 	}
 }
 
-// full is a file on a disk that is full.
-type full struct{}
-
-func (full) Write([]byte) (int, error) { return 0, errors.New("no space left on device") }
-func (full) Close() error              { return nil }
-
 func TestAModeSaysWhatBecomesOfARequestWhoseEventIsLost(t *testing.T) {
 	for mode, goesOn := range map[string]bool{options.ModeBlocking: true, options.ModeBlockingStrict: false, options.ModeBatch: true} {
 		t.Run(mode, func(t *testing.T) {
-			w, socket, _ := start(t, nil)
-			w.file = full{}
+			w, socket, _ := start(t, func(o *auditfile.Options) { o.Path = "/dev/full" })
 			backend := newEvents(t, socket, func(o *options.AuditOptions) { o.LogOptions.BatchOptions.Mode = mode })
 			stop := make(chan struct{})
 			require.NoError(t, backend.Run(stop))
@@ -166,7 +157,7 @@ func TestABatchIsWrittenBeforeAServerEnds(t *testing.T) {
 
 func TestTooLongAPathOfTheSocketIsSaid(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "audit.log")
-	_, err := Start(filepath.Join(t.TempDir(), strings.Repeat("x", maxSocketPath)), &options.AuditLogOptions{Path: file}, nil)
+	_, err := auditfile.Start(filepath.Join(t.TempDir(), strings.Repeat("x", 107)), auditfile.Options{Path: file}, nil)
 	assert.ErrorContains(t, err, "TMPDIR")
 	if _, err := os.Stat(file); err == nil {
 		t.Error("a log was made nevertheless")

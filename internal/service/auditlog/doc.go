@@ -7,6 +7,5 @@
 // A service waits until its line is written, and gets an error if it cannot be. So --audit-log-mode means what it means in kube-apiserver:
 // a response waits for its event, and with blocking-strict a request fails if its event is lost.
 //
-// Both sides send a length of 4 bytes, big endian, and that many bytes. A service sends one or more lines. The writer answers
-// with its error, which is empty if there is none.
+// This package is the side of the services. Package auditfile writes the file.
 package auditlog

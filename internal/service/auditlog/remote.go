@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"net"
 	"sync"
+
+	"github.com/tripod-k8s/tripod/internal/service/auditlog/auditfile"
 )
 
 // remote is an io.Writer of whole lines to the process that has the file.
@@ -43,9 +45,9 @@ func (r *remote) Write(lines []byte) (int, error) {
 }
 
 func (r *remote) exchange(lines []byte) (answer string, err error) {
-	if err := send(r.connection, lines); err != nil {
+	if err := auditfile.Send(r.connection, lines); err != nil {
 		return "", err
 	}
-	data, err := receive(r.connection)
+	data, err := auditfile.Receive(r.connection)
 	return string(data), err
 }

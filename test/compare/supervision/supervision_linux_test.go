@@ -120,11 +120,10 @@ func TestReadinessIsOfTheProcessThatWasStarted(t *testing.T) {
 		m.notified(t, pid)
 		services := children(t, pid)
 		for _, service := range services {
-			content, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", service))
-			require.NoError(t, err)
-			assert.Contains(t, string(content), "ORDINARY=yes")
+			environment := procFile(t, service, "environ")
+			assert.Contains(t, environment, "ORDINARY=yes")
 			for _, variable := range m.environment()[:6] {
-				assert.NotContains(t, string(content), variable)
+				assert.NotContains(t, environment, variable)
 			}
 		}
 
@@ -166,6 +165,75 @@ func TestSignals(t *testing.T) {
 			})
 		})
 	}
+}
+
+// maxSupervisor is the most resident memory of the process that was started as kube-apiserver, in KiB.
+const maxSupervisor = 30 << 10
+
+// docs/design/0024 has the figures that this test logs.
+func TestTheProcessThatStaysIsSmall(t *testing.T) {
+	audit := filepath.Join(t.TempDir(), "audit.log")
+	server, err := framework.ForTest(t).StartStock(t.Context(), framework.StockOptions{DropIn: true, Args: []string{
+		"--audit-policy-file=testdata/audit.yaml", "--audit-log-path=" + audit,
+	}})
+	require.NoError(t, err)
+	framework.Eventually(t, "the audit log has events", func(context.Context) error {
+		if content, err := os.ReadFile(audit); err != nil || len(content) < 100_000 {
+			return fmt.Errorf("it has %d bytes: %w", len(content), err)
+		}
+		return nil
+	})
+	status := procFile(t, server.Process.PID(), "status")
+	kib := map[string]int{}
+	for line := range strings.Lines(status) {
+		if name, value, found := strings.Cut(line, ":"); found && (name == "VmRSS" || name == "RssAnon" || name == "RssFile") {
+			kib[name], err = strconv.Atoi(strings.Fields(value)[0])
+			require.NoError(t, err)
+		}
+	}
+	t.Logf("resident memory in KiB: %v", kib)
+	assert.NotZero(t, kib["VmRSS"])
+	assert.Less(t, kib["VmRSS"], maxSupervisor)
+}
+
+func TestTheProcessKeepsItsNameAndArguments(t *testing.T) {
+	server, err := framework.ForTest(t).StartStock(t.Context(), framework.StockOptions{DropIn: true, Args: []string{"--v=2"}})
+	require.NoError(t, err)
+	pid := server.Process.PID()
+	assert.Equal(t, "tripod\n", procFile(t, pid, "comm"))
+	arguments := strings.Split(procFile(t, pid, "cmdline"), "\x00")
+	assert.Equal(t, "kube-apiserver", arguments[1])
+	assert.Contains(t, arguments, "--v=2")
+
+	// What the process got from the program before is not for its children.
+	for _, child := range children(t, pid) {
+		assert.NotContains(t, procFile(t, child, "environ"), "TRIPOD_SUPERVISOR")
+		assert.NotContains(t, strings.Join(openFiles(t, child), " "), "tripod-kube-apiserver-", "the directory and the plan")
+	}
+	files := strings.Join(openFiles(t, pid), " ")
+	assert.Contains(t, files, "tripod-kube-apiserver-", "the lock")
+	assert.NotContains(t, files, "plan-")
+}
+
+func procFile(t *testing.T, pid int, name string) string {
+	t.Helper()
+	content, err := os.ReadFile(fmt.Sprintf("/proc/%d/%s", pid, name))
+	require.NoError(t, err)
+	return string(content)
+}
+
+// openFiles returns the names of the files that a process has open.
+func openFiles(t *testing.T, pid int) []string {
+	t.Helper()
+	links, err := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", pid))
+	require.NoError(t, err)
+	var names []string
+	for _, link := range links {
+		if name, err := os.Readlink(link); err == nil { // it is open still
+			names = append(names, name)
+		}
+	}
+	return names
 }
 
 // exitCode waits until a server has ended. One that does not says in its log what it does.

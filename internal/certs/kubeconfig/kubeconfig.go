@@ -1,7 +1,8 @@
 // Copyright The Tripod Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package certs
+// Package kubeconfig writes kubeconfigs of users with a certificate. It is not part of package certs, because it links much of client-go.
+package kubeconfig
 
 import (
 	"fmt"
@@ -10,8 +11,8 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 )
 
-// Kubeconfig is what is in a kubeconfig.
-type Kubeconfig struct {
+// Content is what is in a kubeconfig.
+type Content struct {
 	// Name is that of its cluster, user and context.
 	Name   string
 	Server string
@@ -19,8 +20,8 @@ type Kubeconfig struct {
 	Authority, Certificate, Key []byte
 }
 
-// EncodeKubeconfig returns the kubeconfig.
-func EncodeKubeconfig(c Kubeconfig) ([]byte, error) {
+// Encode returns the kubeconfig.
+func Encode(c Content) ([]byte, error) {
 	config := clientcmdapi.NewConfig()
 	config.Clusters[c.Name] = &clientcmdapi.Cluster{Server: c.Server, CertificateAuthorityData: c.Authority}
 	config.AuthInfos[c.Name] = &clientcmdapi.AuthInfo{ClientCertificateData: c.Certificate, ClientKeyData: c.Key}

@@ -1,7 +1,7 @@
 // Copyright The Tripod Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package auditlog
+package auditfile
 
 import (
 	"errors"
@@ -14,7 +14,6 @@ import (
 
 	"gopkg.in/natefinch/lumberjack.v2"
 
-	"k8s.io/apiserver/pkg/server/options"
 	"k8s.io/klog/v2"
 )
 
@@ -32,8 +31,18 @@ type Writer struct {
 	connections map[net.Conn]bool
 }
 
+// Options say where the log is, and how it is rotated. They are kube-apiserver's flags --audit-log-path, -maxage, -maxbackup, -maxsize and
+// -compress.
+type Options struct {
+	// Path is "-" for stdout.
+	Path string
+	// MaxAge is in days, and MaxSize in megabytes.
+	MaxAge, MaxBackups, MaxSize int
+	Compress                    bool
+}
+
 // Start opens the log that the options name, and listens at a new socket. A log named "-" goes to stdout.
-func Start(socket string, o *options.AuditLogOptions, stdout io.Writer) (*Writer, error) {
+func Start(socket string, o Options, stdout io.Writer) (*Writer, error) {
 	if len(socket) > maxSocketPath {
 		return nil, fmt.Errorf("listen for audit events: the path %s is longer than the %d bytes that a Unix socket may have: set TMPDIR to a "+
 			"shorter directory",
@@ -53,7 +62,7 @@ func Start(socket string, o *options.AuditLogOptions, stdout io.Writer) (*Writer
 }
 
 // open opens the log as kube-apiserver does (k8s.io/apiserver/pkg/server/options), with its modes.
-func open(o *options.AuditLogOptions, stdout io.Writer) (io.WriteCloser, error) {
+func open(o Options, stdout io.Writer) (io.WriteCloser, error) {
 	if o.Path == "-" {
 		return staysOpen{stdout}, nil
 	}
@@ -100,7 +109,7 @@ func (w *Writer) serve() {
 // take writes what arrives on a connection, until an error or the end. It drops an incomplete frame, which a killed service leaves.
 func (w *Writer) take(connection net.Conn) error {
 	for {
-		lines, err := receive(connection)
+		lines, err := Receive(connection)
 		if err != nil {
 			return err
 		}
@@ -108,7 +117,7 @@ func (w *Writer) take(connection net.Conn) error {
 		if err := w.write(lines); err != nil {
 			failure = err.Error()
 		}
-		if err := send(connection, []byte(failure)); err != nil {
+		if err := Send(connection, []byte(failure)); err != nil {
 			return err
 		}
 	}

@@ -1,7 +1,7 @@
 // Copyright The Tripod Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package auditlog
+package auditfile
 
 import (
 	"encoding/binary"
@@ -12,8 +12,8 @@ import (
 // maxFrame is the largest frame, in bytes. An object is smaller than etcd's limit of some MiB, and an event has two.
 const maxFrame = 64 << 20
 
-// send writes the length and the data at once.
-func send(w io.Writer, data []byte) error {
+// Send writes the length and the data at once.
+func Send(w io.Writer, data []byte) error {
 	if len(data) > maxFrame {
 		return fmt.Errorf("an audit event of %d bytes is too long", len(data))
 	}
@@ -22,8 +22,8 @@ func send(w io.Writer, data []byte) error {
 	return err
 }
 
-// receive reads what send wrote.
-func receive(r io.Reader) ([]byte, error) {
+// Receive reads what Send wrote.
+func Receive(r io.Reader) ([]byte, error) {
 	var header [4]byte
 	if _, err := io.ReadFull(r, header[:]); err != nil {
 		return nil, err

@@ -1,7 +1,7 @@
 // Copyright The Tripod Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package auditlog
+package auditfile
 
 import (
 	"bytes"
@@ -16,8 +16,8 @@ func FuzzReceive(f *testing.F) {
 	f.Add([]byte{}, []byte{0xff, 0xff, 0xff, 0xff, 1})
 	f.Fuzz(func(t *testing.T, event, stream []byte) {
 		var wire bytes.Buffer
-		require.NoError(t, send(&wire, event))
-		got, err := receive(&wire)
+		require.NoError(t, Send(&wire, event))
+		got, err := Receive(&wire)
 		require.NoError(t, err)
 		require.True(t, bytes.Equal(event, got))
 		require.Zero(t, wire.Len())
@@ -26,7 +26,7 @@ func FuzzReceive(f *testing.F) {
 			return // a length that takes megabytes, for nothing new
 		}
 		rest := bytes.NewReader(stream)
-		if got, err = receive(rest); err == nil {
+		if got, err = Receive(rest); err == nil {
 			require.Equal(t, stream[4:4+len(got)], got)
 			require.Equal(t, len(stream)-4-len(got), rest.Len())
 		}
