@@ -87,9 +87,12 @@ func (e *kubeadmEtcd) onlyOwnKeys(t *testing.T, certDir string) {
 		target.Forbidden = target.Directory + "/a"
 		target.Lease, err = accesstest.Plant(t.Context(), root, target.Forbidden)
 		require.NoError(t, err)
-		allowed, err := accesstest.Allowed(t.Context(), e.as(t, made, "etcd-"+service), target)
+		client := e.as(t, made, "etcd-"+service)
+		allowed, err := accesstest.Allowed(t.Context(), client, target)
 		require.NoError(t, err)
-		assert.Equal(t, accesstest.Expected, allowed, "what etcd lets the static pod of %s do", service)
+		expected, err := accesstest.Expected(t.Context(), client)
+		require.NoError(t, err)
+		assert.Equal(t, expected, allowed, "what etcd lets the static pod of %s do", service)
 		for _, key := range []string{target.Forbidden, target.Own} {
 			_, err = root.Delete(t.Context(), key)
 			require.NoError(t, err)

@@ -13,8 +13,12 @@ import (
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/reflect/protoregistry"
+
+	"k8s.io/apimachinery/pkg/util/version"
 )
 
 // attemptTimeout bounds one attempt. An RPC that waits, such as a campaign, counts as allowed when it has waited that long.
@@ -81,22 +85,38 @@ func run(ctx context.Context, a attempt) (served bool, err error) {
 		return true, nil
 	case strings.Contains(err.Error(), "permission denied"):
 		return false, nil
+	case status.Code(err) == codes.Unimplemented:
+		// An older etcd lacks the method.
+		return false, nil
 	}
 	return false, err
 }
 
-// Expected is what each service may do in etcd besides its own keys. docs/threat-model.md says what that means.
-var Expected = []string{
-	// Since 3.7.
-	"Auth.AuthStatus",
-	"Auth.RoleGet: its own",
-	"Auth.UserGet: its own",
-	"Cluster.MemberList",
-	"Lease.LeaseGrant",
-	"Lease.LeaseRevoke: one without keys",
-	"Lease.LeaseTimeToLive: time",
-	"Maintenance.Alarm: list",
-	"Maintenance.Status",
+// Expected returns what each service may do in etcd besides its own keys. docs/threat-model.md says what that means.
+func Expected(ctx context.Context, client *clientv3.Client) ([]string, error) {
+	answer, err := client.Status(ctx, client.Endpoints()[0])
+	if err != nil {
+		return nil, err
+	}
+	etcd, err := version.ParseSemantic(answer.Version)
+	if err != nil {
+		return nil, fmt.Errorf("version of etcd: %w", err)
+	}
+	expected := []string{
+		"Auth.RoleGet: its own",
+		"Auth.UserGet: its own",
+		"Cluster.MemberList",
+		"Lease.LeaseGrant",
+		"Lease.LeaseRevoke: one without keys",
+		"Lease.LeaseTimeToLive: time",
+		"Maintenance.Alarm: list",
+		"Maintenance.Status",
+	}
+	// Until 3.6 only root may ask that.
+	if etcd.AtLeast(version.MustParseSemantic("3.7.0")) {
+		expected = append([]string{"Auth.AuthStatus"}, expected...)
+	}
+	return expected, nil
 }
 
 // harmless are methods that attempts leave out: they need no certificate, or authenticate.
