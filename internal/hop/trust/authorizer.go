@@ -51,8 +51,8 @@ func (a *serviceAuthorizer) Authorize(ctx context.Context, attributes authorizer
 	return authorizer.DecisionNoOpinion, "", nil
 }
 
-// isAllowedByAggregator reports whether the aggregator says that the service that sent a request may do so. Unlike policy, the rights of
-// services do not change while a request waits.
+// isAllowedByAggregator reports whether the aggregator says that the service that sent a request may do so. The aggregator says that by the
+// list of rights only, which does not change while a request waits. What policy grants a service, core is asked about.
 func isAllowedByAggregator(ctx context.Context, attributes authorizer.Attributes) bool {
 	from, _ := ctx.Value(senderKey{}).(sender)
 	return from.service != nil && from.decision.GetVerdict() == identityv1.Decision_VERDICT_ALLOW &&

@@ -11,7 +11,6 @@ import (
 	auditinternal "k8s.io/apiserver/pkg/apis/audit"
 	"k8s.io/apiserver/pkg/audit"
 	"k8s.io/apiserver/pkg/authentication/user"
-	"k8s.io/apiserver/pkg/authorization/authorizer"
 	"k8s.io/client-go/transport"
 
 	"github.com/tripod-k8s/tripod/internal/hop/envelope"
@@ -20,17 +19,17 @@ import (
 	"github.com/tripod-k8s/tripod/services/aggregator/requestmemory"
 )
 
-// seal returns the envelope that tells a backend all that the aggregator found out about the sender of a request. decides may be nil.
-func seal(req *http.Request, sender user.Info, decides authorizer.Authorizer, endings *Endings) (string, error) {
+// seal returns the envelope that tells a backend all that the aggregator found out about the sender of a request.
+func (f *Forwarder) seal(req *http.Request, sender user.Info) (string, error) {
 	e := identityv1.Envelope{
 		ClientAddress: req.RemoteAddr,
 		Warnings:      warningsFrom(req.Context()),
-		NamespaceEnds: endings.concern(req),
+		NamespaceEnds: f.endings.concern(req),
 	}
 	if e.Service = trust.ServiceOf(sender); e.Service == "" {
 		e.User = envelope.FromUser(sender)
 	}
-	if decides != nil {
+	if decides := f.judge(sender); decides != nil {
 		var err error
 		if e.Decision, err = trust.Decide(req.Context(), decides); err != nil {
 			return "", err

@@ -20,27 +20,41 @@ import (
 	identityv1 "github.com/tripod-k8s/tripod/proto/identity/v1"
 )
 
-// An API service that does not know the rights of services relies on the decision of the aggregator, for services as for users.
+// An API service that does not know the rights of services relies on what the aggregator says of them, also about a request that has waited.
+// So the policy of the aggregator, which may change meanwhile, says nothing of services.
 func TestTheAggregatorDecidesForSendersOfEachKind(t *testing.T) {
 	info := &request.RequestInfo{IsResourceRequest: true, Path: "/apis/example.com/v1/boats", Verb: "list", APIGroup: "example.com", Resource: "boats"}
-	decides := authorizer.AuthorizerFunc(func(context.Context, authorizer.Attributes) (authorizer.Decision, string, error) {
-		return authorizer.DecisionAllow, "", nil
-	})
-	for name, sender := range map[string]user.Info{
-		"a user": &user.DefaultInfo{Name: "jane"}, "a service": trusttest.Backend(t, "system:tripod:wardle"),
+	says := func(decision authorizer.Decision) authorizer.Authorizer {
+		return authorizer.AuthorizerFunc(func(context.Context, authorizer.Attributes) (authorizer.Decision, string, error) {
+			return decision, "", nil
+		})
+	}
+	const allows, nothing = identityv1.Decision_VERDICT_ALLOW, identityv1.Decision_VERDICT_NO_OPINION
+	for name, test := range map[string]struct {
+		sender user.Info
+		// want is the verdict where policy allows it and rights do not, and inReverse the other way around.
+		want, inReverse identityv1.Decision_Verdict
+	}{
+		"a user":    {&user.DefaultInfo{Name: "jane"}, allows, nothing},
+		"a service": {trusttest.Backend(t, "system:tripod:wardle"), nothing, allows},
 	} {
-		for by, want := range map[authorizer.Authorizer]identityv1.Decision_Verdict{
-			&decides: identityv1.Decision_VERDICT_ALLOW, nil: identityv1.Decision_VERDICT_UNSPECIFIED,
-		} {
-			ctx := request.WithRequestInfo(request.WithUser(t.Context(), sender), info)
+		verdict := func(change func(*Forwarder)) *identityv1.Decision {
+			f := &Forwarder{endings: NewEndings()}
+			change(f)
+			ctx := request.WithRequestInfo(request.WithUser(t.Context(), test.sender), info)
 			req, err := http.NewRequestWithContext(ctx, http.MethodGet, "https://localhost"+info.Path, nil)
 			require.NoError(t, err)
-			sealed, err := seal(req, sender, by, NewEndings())
+			sealed, err := f.seal(req, test.sender)
 			require.NoError(t, err)
 			opened, err := envelope.Decode(sealed)
 			require.NoError(t, err)
-			assert.Equal(t, want, opened.GetDecision().GetVerdict(), name)
-			assert.Equal(t, want != identityv1.Decision_VERDICT_UNSPECIFIED, len(opened.GetDecision().GetQuestion()) > 0, name)
+			return opened.GetDecision()
 		}
+		allow, none := says(authorizer.DecisionAllow), says(authorizer.DecisionNoOpinion)
+		said := verdict(func(f *Forwarder) { f.Decide(allow, none) })
+		assert.Equal(t, test.want, said.GetVerdict(), name)
+		assert.NotEmpty(t, said.GetQuestion(), name)
+		assert.Equal(t, test.inReverse, verdict(func(f *Forwarder) { f.Decide(none, allow) }).GetVerdict(), name)
+		assert.Nil(t, verdict(func(*Forwarder) {}), name)
 	}
 }

@@ -18,12 +18,14 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 	"k8s.io/apiserver/pkg/endpoints/handlers/responsewriters"
 	"k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/klog/v2"
 
 	"github.com/tripod-k8s/tripod/internal/hop/envelope"
+	"github.com/tripod-k8s/tripod/internal/hop/trust"
 	"github.com/tripod-k8s/tripod/services/aggregator/requestmemory"
 	"github.com/tripod-k8s/tripod/services/aggregator/routing"
 	"github.com/tripod-k8s/tripod/services/aggregator/status"
@@ -40,9 +42,9 @@ type Forwarder struct {
 	memory     *requestmemory.Budget
 	// onGroupVersion may be nil (see NewForwarder).
 	onGroupVersion func(context.Context, schema.GroupVersion)
-	// decides may be nil (see Decide).
-	decides authorizer.Authorizer
-	endings *Endings
+	// decides and ofServices may be nil (see Decide).
+	decides, ofServices authorizer.Authorizer
+	endings             *Endings
 	// measures is set by Measure.
 	measures bool
 }
@@ -65,8 +67,20 @@ func NewForwarder(
 	return f
 }
 
-// Decide makes the forwarder tell the backend what the authorizer says about each request. Core and extensions find that out themselves.
-func (f *Forwarder) Decide(by authorizer.Authorizer) { f.decides = by }
+// Decide makes the forwarder tell the backend what an authorizer says about each request of users, and another one about those that
+// services send in their own name. Core and extensions find that out themselves. A backend believes that services may do what is said of
+// them however long a request waits, so ofServices must always say the same.
+func (f *Forwarder) Decide(by, ofServices authorizer.Authorizer) {
+	f.decides, f.ofServices = by, ofServices
+}
+
+// judge returns what decides about the requests of a sender, or nil.
+func (f *Forwarder) judge(sender user.Info) authorizer.Authorizer {
+	if trust.ServiceOf(sender) != "" {
+		return f.ofServices
+	}
+	return f.decides
+}
 
 // ServeHTTP forwards the request.
 func (f *Forwarder) ServeHTTP(w http.ResponseWriter, req *http.Request) {
@@ -87,7 +101,7 @@ func (f *Forwarder) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 			reservation.End()
 		}
 	}()
-	sealed, err := seal(req, sender, f.decides, f.endings)
+	sealed, err := f.seal(req, sender)
 	if err != nil {
 		responsewriters.InternalError(w, req, err)
 		return

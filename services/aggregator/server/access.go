@@ -78,7 +78,7 @@ func (c *Config) applyAuthorization(ctx context.Context) error {
 	}
 	c.webhooks = newWebhookCalls(
 		c.generic.SharedInformerFactory, &manifestWebhooks{next: kubeapiserveradmission.NewPluginInitializer()}, c.extensions.feed.CallsWebhookAt)
-	c.generic.Authorization.Authorizer = trust.Around(
-		[]trust.Unconditional{trust.NewAuthorizer(trust.Aggregator, list.Rights()), c.webhooks, c.policy.UntilSynced(health)}, c.policy)
+	c.rights = trust.NewAuthorizer(trust.Aggregator, list.Rights())
+	c.generic.Authorization.Authorizer = trust.Around([]trust.Unconditional{c.rights, c.webhooks, c.policy.UntilSynced(health)}, c.policy)
 	return nil
 }

@@ -65,6 +65,8 @@ type Config struct {
 	shared *sharedport.Port
 	// webhooks decides which webhooks services call by way of the aggregator.
 	webhooks *webhookCalls
+	// rights are those of services.
+	rights trust.Unconditional
 }
 
 // NewConfig builds the configuration. Each step uses what those before it have made.

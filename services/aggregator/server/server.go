@@ -10,6 +10,7 @@ import (
 	"context"
 	"net/http"
 
+	"k8s.io/apiserver/pkg/authorization/authorizer"
 	discoveryendpoint "k8s.io/apiserver/pkg/endpoints/discovery/aggregated"
 	genericapifilters "k8s.io/apiserver/pkg/endpoints/filters"
 	genericapiserver "k8s.io/apiserver/pkg/server"
@@ -67,7 +68,7 @@ func (c *Config) buildHandlerChain(health *health.Handler, stop *shutdown) {
 		}
 		owner, forwarder := routing.Owner(b.Name()), proxy.NewForwarder(b.Name(), c.traced(b), c.memory, endings, serializer, await)
 		if further[owner] = b.further > 0; further[owner] {
-			forwarder.Decide(c.generic.Authorization.Authorizer)
+			forwarder.Decide(c.generic.Authorization.Authorizer, authorizer.AuthorizerFunc(c.rights.Authorize))
 		}
 		if owner == routing.Core || owner == routing.Extensions {
 			forwarder.Measure()
