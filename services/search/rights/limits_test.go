@@ -381,7 +381,7 @@ func TestTheLargestNamespacesGiveWay(t *testing.T) {
 }
 
 // TestAClusterThatLiesClosesNoOther has clusters with very many small namespaces, or with one large ClusterRole. The RBAC of an honest cluster,
-// whose ClusterRoles take more than any of these namespaces, stays.
+// whose ClusterRoles and one namespace take more than any of these namespaces, stays.
 func TestAClusterThatLiesClosesNoOther(t *testing.T) {
 	for name, lie := range map[string]func(w *written, cluster string){
 		"small namespaces": func(w *written, cluster string) {
@@ -402,7 +402,7 @@ func TestAClusterThatLiesClosesNoOther(t *testing.T) {
 			w.bind("honest", "a", "dev", false)
 			honest := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "x"}, Rules: []rbacv1.PolicyRule{readPods(manyNames(100)...)}}
 			w.put("honest", "clusterroles", honest, false)
-			w.put("honest", "roles", role("b", "x", readPods(manyNames(8)...)), false)
+			w.put("honest", "roles", role("b", "x", readPods(manyNames(100)...)), false)
 			r := New(w.Store)
 			r.limits.all, r.limits.pause, r.limits.pauseOfAll = 64<<10, time.Hour, time.Hour
 			names, v := w.foundAnew(r, &Visible{reader: alice, verb: "list"})

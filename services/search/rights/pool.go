@@ -13,10 +13,10 @@ import (
 	"time"
 )
 
-// pool is the memory of the RBAC objects of all clusters. If they take too much, large namespaces are closed first, of whatever cluster
-// they are: who may write Roles somewhere must close nothing else. Then the clusters with most give way, namespace by namespace, and only
-// those that take more than an equal share: a cluster that lies must close no other. ClusterRoles and ClusterRoleBindings are closed last,
-// with their cluster, unless they are most of what it has.
+// pool is the memory of the RBAC objects of all clusters. If they take too much, clusters give way that take more than an equal share,
+// namespace by namespace, the largest first: a cluster that lies must close no other. Of these clusters, the one is first that takes most
+// together with its largest namespace, which counts twice so: who may write Roles somewhere must close nothing else. ClusterRoles and
+// ClusterRoleBindings are closed last, with their cluster, unless they are most of what it has.
 type pool struct {
 	rights *Rights
 
@@ -28,8 +28,8 @@ type pool struct {
 // taken is what a member takes: all, its ClusterRoles and ClusterRoleBindings, and its largest namespace, or more than that.
 type taken struct{ all, wide, most int }
 
-// largeParts is how many large namespaces would fill the memory of all clusters.
-const largeParts = 64
+// steps is in how many steps the memory of all clusters would be closed. A step closes at least one namespace.
+const steps = 64
 
 // place is what a member has of the pool.
 type place struct {
@@ -54,12 +54,13 @@ func (p *pool) add(m *member, bytes int) {
 	}
 }
 
-// candidate is a member that may have to give way. wide is set if its ClusterRoles and ClusterRoleBindings do.
+// candidate is a member that may have to give way. wide is set if its ClusterRoles and ClusterRoleBindings do. counts is what decides which
+// of them is first. One with last is after all others.
 type candidate struct {
 	*member
 	wide bool
 
-	last, large, all int
+	last, counts int
 }
 
 // over returns by how much all members together take too much, and then those that may have to give way, the first one first.
@@ -71,22 +72,19 @@ func (p *pool) over(limit int) (bytes int, candidates []candidate) {
 	}
 	share := limit / len(p.of)
 	for m, t := range p.of {
-		c := candidate{member: m, large: t.most, all: t.all}
-		if t.all > share && t.wide > t.all/2 {
-			c.wide, c.large = true, max(c.large, t.wide)
-		}
-		if c.large <= limit/largeParts {
-			c.large = 0
-		}
+		c := candidate{member: m, counts: t.all + t.most}
 		if m.home.Load() {
 			c.last = 1
 		}
-		if c.large > 0 || c.all > share {
+		if t.wide > t.all/2 {
+			c.wide, c.counts = true, t.all+max(t.most, t.wide)
+		}
+		if t.all > share {
 			candidates = append(candidates, c)
 		}
 	}
 	slices.SortFunc(candidates, func(a, b candidate) int {
-		return cmp.Or(cmp.Compare(a.last, b.last), cmp.Compare(b.large, a.large), cmp.Compare(b.all, a.all), cmp.Compare(a.name, b.name))
+		return cmp.Or(cmp.Compare(a.last, b.last), cmp.Compare(b.counts, a.counts), cmp.Compare(a.name, b.name))
 	})
 	return p.used - limit, candidates
 }
@@ -115,7 +113,7 @@ func (p *pool) makeRoom(reader *member) {
 		if i > 0 && over <= limit/4 {
 			break
 		}
-		if first.giveWay(first.wide, min(over, limit/largeParts)) {
+		if first.giveWay(first.wide, min(over, limit/steps)) {
 			shown[first.member] = true
 		}
 	}
