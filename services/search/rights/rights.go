@@ -279,7 +279,9 @@ func (r *Rights) visible(now *index, reader user.Info, verb string) *Visible {
 	for _, m := range r.all() {
 		state := m.state.Load()
 		if !m.isOf(now) {
-			v.asOf = -1
+			if v.asOf = -1; state == nil || now.began.Sub(state.began) > recent {
+				v.behind = append(v.behind, m.name)
+			}
 		}
 		if state == nil {
 			continue

@@ -13,6 +13,7 @@ import (
 
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apiserver/pkg/authentication/user"
 
 	"github.com/tripod-k8s/tripod/services/search/store"
 	"github.com/tripod-k8s/tripod/services/search/store/access"
@@ -129,6 +130,45 @@ func TestAReaderWaitsForNoOtherCluster(t *testing.T) {
 	w.bind("west", "a", "dev", true)
 	names, _ := w.found(r, v)
 	assert.Empty(t, names, "what its own cluster revokes is out of force at once")
+}
+
+// TestWhoMayMissWhatANewRightShows holds for readers of a cluster whose rights were not read for long, or never.
+func TestWhoMayMissWhatANewRightShows(t *testing.T) {
+	w := newStore(t)
+	w.member("east")
+	w.member("west")
+	w.bind("east", "a", "dev", false)
+	r := New(w.Store)
+	behind := func(r *Rights, reader user.Info) bool {
+		t.Helper()
+		v, err := r.Visible(t.Context(), reader, "list")
+		require.NoError(t, err)
+		return v.IsBehind()
+	}
+	require.NoError(t, r.Refresh(t.Context()))
+	assert.False(t, behind(r, alice))
+	release := make(chan struct{})
+	r.reads.DoChan("east", func() (any, error) { // a read that takes its time
+		<-release
+		return nil, nil
+	})
+	defer close(release)
+	w.bind("east", "b", "dev", false)
+	r.index.Store(nil)
+	assert.False(t, behind(r, alice), "for a moment")
+	r.members["east"].state.Load().began = time.Now().Add(-time.Minute)
+	assert.True(t, behind(r, alice))
+	assert.False(t, behind(r, &user.DefaultInfo{Name: "bob"}), "it has no rights there")
+	v, err := r.Visible(t.Context(), alice, "list")
+	require.NoError(t, err)
+	assert.False(t, v.Granting("east", nil).IsBehind(), "the hub grants everything")
+	assert.True(t, v.Granting("west", nil).IsBehind())
+	assert.False(t, Everything(alice).IsBehind())
+
+	anew := New(w.Store)
+	now, err := anew.look(t.Context(), time.Now())
+	require.NoError(t, err)
+	assert.True(t, anew.visible(now, alice, "list").IsBehind(), "a replica that has read nothing yet")
 }
 
 // TestClustersDoNotTakeTheGrantsOfOthersFromMemory holds for one that changes all the time.

@@ -30,6 +30,8 @@ type Visible struct {
 
 	// asOf is the last change of rights in any cluster that is known here, or -1.
 	asOf int64
+	// behind are clusters whose rights are older than [recent] here.
+	behind []string
 	// states are those of all clusters with rights, and evaluate returns what one grants the reader. It is called once for each cluster that
 	// is asked about.
 	states   map[string]*cluster
@@ -71,7 +73,7 @@ func (v *Visible) Granting(cluster string, only *schema.GroupResource) *Visible 
 	granted[cluster] = only
 	return &Visible{
 		reader: v.reader, verb: v.verb, everything: v.everything, granted: granted,
-		asOf: v.asOf, states: v.states, evaluate: v.evaluate, home: v.home, hub: v.hub, knowsHub: v.knowsHub,
+		asOf: v.asOf, behind: v.behind, states: v.states, evaluate: v.evaluate, home: v.home, hub: v.hub, knowsHub: v.knowsHub,
 	}
 }
 
@@ -213,6 +215,14 @@ func (v *Visible) Sees(cluster string) bool {
 		return isAbout(g, cluster) && slices.ContainsFunc(g.rule.Resources, func(name string) bool {
 			return name == rbacv1.ResourceAll || name == Resource || strings.HasPrefix(name, Resource+"/")
 		})
+	})
+}
+
+// IsBehind reports whether the reader may be missing what a new right in a cluster shows: this replica has not read what has changed there,
+// or anything of its rights yet. Only clusters count whose rights show the reader something, or are not known.
+func (v *Visible) IsBehind() bool {
+	return slices.ContainsFunc(v.behind, func(name string) bool {
+		return !v.isGranted(name, schema.GroupResource{}) && (v.states[name] == nil || len(v.grants(name)) > 0)
 	})
 }
 

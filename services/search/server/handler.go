@@ -266,7 +266,9 @@ func (h *Handler) search(req *http.Request, patterns []schema.GroupVersionResour
 		return a, asStatus(req.Context(), err)
 	}
 	defer release()
-	err = h.asReader(req.Context(), func(_ *rights.Visible, s *store.Store) error {
+	behind := false
+	err = h.asReader(req.Context(), func(v *rights.Visible, s *store.Store) error {
+		behind = v.IsBehind()
 		s = s.Within(memory.bounds(follows(req, q)))
 		return memory.search(func() (err error) {
 			a.objects = nil
@@ -295,6 +297,7 @@ func (h *Handler) search(req *http.Request, patterns []schema.GroupVersionResour
 		}
 	}
 	a.complete(req.Context(), page, q)
+	warnBehind(req.Context(), q, behind)
 	return a, nil
 }
 

@@ -40,3 +40,12 @@ func (h *Handler) warnClusters(ctx context.Context, q *query.Query) error {
 	}
 	return nil
 }
+
+// warnBehind says that a search may lack what a new right shows, unless it names its clusters: then it has waited for their rights. It names
+// no cluster.
+func warnBehind(ctx context.Context, q *query.Query, behind bool) {
+	if behind && len(q.Clusters.In) == 0 {
+		warning.AddWarning(ctx, "", "search has not read yet what has changed in the RBAC of some clusters, so objects may be missing that "+
+			"new rights show: name clusters, or try again later")
+	}
+}
