@@ -4,6 +4,7 @@
 package hub
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -31,9 +32,11 @@ type Objects struct {
 	changed func()
 	// followers have an empty name for all objects of a resource.
 	followers map[target]*follower
-	// Bounds are Standard, and Trim removes from objects of a resource what nobody needs. Change them before anything is followed.
+	// Bounds are Standard, and Trim removes from objects of a resource what nobody needs. Most is how many single objects are followed at
+	// most, or zero if there is no bound. Change them before anything is followed.
 	Bounds Bounds
 	Trim   map[schema.GroupVersionResource]func(*unstructured.Unstructured)
+	Most   int
 }
 
 type target struct {
@@ -77,6 +80,48 @@ func (o *Objects) One(resource schema.GroupVersionResource, namespace, name stri
 	return o.follow(target{resource, namespace, name}).get(namespace, name)
 }
 
+// OneFor does the same for one of several parties that share Most. If it fails with ErrTooMany, the party has its share of them.
+func (o *Objects) OneFor(party string, resource schema.GroupVersionResource, namespace, name string) (*unstructured.Unstructured, error) {
+	t := target{resource, namespace, name}
+	if o.followers[t] == nil && o.Most > 0 && !o.makeRoom(party) {
+		return nil, fmt.Errorf("%w: it follows %d objects by their names", ErrTooMany, o.Most)
+	}
+	f := o.follow(t)
+	if f.sharer == "" {
+		f.sharer = party
+	}
+	return f.get(namespace, name)
+}
+
+// makeRoom reports whether a party may follow one more object. If there is no room, a party with more than it would have then loses one.
+func (o *Objects) makeRoom(party string) bool {
+	has, all := map[string]int{}, 0
+	var most *follower
+	for t, f := range o.followers {
+		if t.name != "" {
+			has[f.sharer]++
+			all++
+		}
+	}
+	if all < o.Most {
+		return true
+	}
+	for t, f := range o.followers {
+		if t.name == "" {
+			continue
+		}
+		if most == nil || cmp.Or(cmp.Compare(has[f.sharer], has[most.sharer]), cmp.Compare(t.String(), most.target.String())) > 0 {
+			most = f
+		}
+	}
+	if has[most.sharer] <= has[party]+1 {
+		return false
+	}
+	most.stop()
+	delete(o.followers, most.target)
+	return true
+}
+
 // Sweep stops to follow what nobody has asked for since the last Sweep.
 func (o *Objects) Sweep() {
 	for target, f := range o.followers {
@@ -116,6 +161,8 @@ type follower struct {
 	informer cache.SharedIndexInformer
 	end      func()
 	used     bool
+	// sharer is the party that follows it, see OneFor.
+	sharer string
 
 	mu sync.Mutex
 	// failure is why the last attempt to list or watch failed.

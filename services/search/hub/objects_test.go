@@ -126,6 +126,59 @@ func TestWhatTakesMostGivesWay(t *testing.T) {
 	})
 }
 
+// answerByName has a fake client answer with one pod if a list names it. By itself, it answers with all of a namespace.
+func answerByName(client *fake.FakeDynamicClient) {
+	client.PrependReactor("list", "pods", func(action clienttesting.Action) (bool, runtime.Object, error) {
+		list := action.(clienttesting.ListActionImpl)
+		name, _ := list.GetListRestrictions().Fields.RequiresExactMatch("metadata.name")
+		object, err := client.Tracker().Get(pods, list.Namespace, name)
+		if err != nil {
+			return true, nil, err
+		}
+		return true, &unstructured.UnstructuredList{
+			Object: map[string]any{}, Items: []unstructured.Unstructured{*object.(*unstructured.Unstructured)},
+		}, nil
+	})
+	client.PrependWatchReactor("pods", func(clienttesting.Action) (bool, watch.Interface, error) { return true, watch.NewFake(), nil })
+}
+
+// TestPartiesShareWhatIsFollowedByName has one that wants more than there may be, and later another one.
+func TestPartiesShareWhatIsFollowedByName(t *testing.T) {
+	var objects []runtime.Object
+	for i := range 9 {
+		objects = append(objects, pod(fmt.Sprint(i), 1))
+	}
+	client := fake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), map[schema.GroupVersionResource]string{pods: "PodList"}, objects...)
+	answerByName(client)
+	o := New(client, StandardMemory(), func() {})
+	o.Most = 6
+	t.Cleanup(o.Stop)
+	follow := func(party string, from, to int) (follows []int) {
+		for i := from; i < to; i++ {
+			if _, err := o.OneFor(party, pods, "a", fmt.Sprint(i)); !errors.Is(err, ErrTooMany) {
+				follows = append(follows, i)
+			}
+		}
+		assert.LessOrEqual(t, len(o.followers), o.Most)
+		return follows
+	}
+	assert.Equal(t, []int{0, 1, 2, 3, 4, 5}, follow("a", 0, 7))
+	o.Sweep()
+	assert.Equal(t, []int{0, 1, 2, 3, 4, 5}, follow("a", 0, 7))
+	assert.Len(t, follow("b", 7, 9), 2, "it has fewer")
+	for range 3 {
+		o.Sweep()
+		assert.Equal(t, []int{0, 1, 2, 3}, follow("a", 0, 7))
+		assert.Len(t, follow("b", 7, 9), 2)
+	}
+	o.Sweep()
+	assert.Len(t, follow("a", 0, 7), 4)
+	o.Sweep()
+	assert.Len(t, follow("a", 0, 7), 6, "b wants nothing any more")
+	_, err := o.One(pods, "a", "8")
+	require.ErrorIs(t, err, ErrUnread, "what is no party's has no bound")
+}
+
 // TestManySmallThingsKeepNoPediaClusterFromBeingKnown has the objects of one namespace, each followed by itself as references of policies are, take
 // more than all other parties. They give way, and neither PediaClusters nor the objects of another namespace do.
 func TestManySmallThingsKeepNoPediaClusterFromBeingKnown(t *testing.T) {
@@ -142,19 +195,7 @@ func TestManySmallThingsKeepNoPediaClusterFromBeingKnown(t *testing.T) {
 	}
 	client := fake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(),
 		map[schema.GroupVersionResource]string{pods: "PodList", clusters: "PediaClusterList"}, objects...)
-	// The fake client answers with all of a namespace, also for one object by name.
-	client.PrependReactor("list", "pods", func(action clienttesting.Action) (bool, runtime.Object, error) {
-		list := action.(clienttesting.ListActionImpl)
-		name, _ := list.GetListRestrictions().Fields.RequiresExactMatch("metadata.name")
-		object, err := client.Tracker().Get(pods, list.Namespace, name)
-		if err != nil {
-			return true, nil, err
-		}
-		return true, &unstructured.UnstructuredList{
-			Object: map[string]any{}, Items: []unstructured.Unstructured{*object.(*unstructured.Unstructured)},
-		}, nil
-	})
-	client.PrependWatchReactor("pods", func(clienttesting.Action) (bool, watch.Interface, error) { return true, watch.NewFake(), nil })
+	answerByName(client)
 	o := New(client, NewMemory(20_000, 20_000), func() {})
 	t.Cleanup(o.Stop)
 	until := func(err func() error, holds func(error) bool) {

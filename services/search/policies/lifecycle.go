@@ -71,7 +71,9 @@ func (p *Policies) applyLifecycle(
 	reason := "OrphanLifecycle"
 	if err == nil {
 		m := maker{Policies: p, owner: ownerOf(made.policy, made.source), policy: made.policy.Name, lifecycle: lifecycle}
-		status.References, reason, err = m.apply(ctx, cluster, made.source)
+		if status.References, reason, err = m.apply(ctx, cluster, made.source); reason == tooManyReferences {
+			s.beyond[made.policy.UID]++
+		}
 	}
 	set(kind, reason, err)
 	return status, true
@@ -136,7 +138,7 @@ func (m *maker) data(
 			return nil, read, "FailedReferenceResourceParse", fmt.Errorf("%s: %w", r.Key, err)
 		}
 		read = append(read, object)
-		found, err := m.objects.One(object.GroupVersionResource(), object.Namespace, object.Name)
+		found, err := m.objects.OneFor(m.policy+" "+source.GetNamespace(), object.GroupVersionResource(), object.Namespace, object.Name)
 		if err != nil {
 			return nil, read, reasonOf(err, "ReferenceResourceNotFound"), err
 		}
@@ -145,10 +147,16 @@ func (m *maker) data(
 	return data, read, "", nil
 }
 
-// reasonOf tells an object that does not exist from one that was not read yet.
+// tooManyReferences is the reason of lifecycles and policies with references that are not followed.
+const tooManyReferences = "TooManyReferences"
+
+// reasonOf tells an object that does not exist from one that was not read yet, or is one too many.
 func reasonOf(err error, missing string) string {
-	if errors.Is(err, hub.ErrUnread) {
+	switch {
+	case errors.Is(err, hub.ErrUnread):
 		return "WaitDependentResourceSynced"
+	case errors.Is(err, hub.ErrTooMany):
+		return tooManyReferences
 	}
 	return missing
 }

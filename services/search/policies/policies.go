@@ -7,6 +7,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"maps"
 	"slices"
 	"time"
 
@@ -40,6 +41,16 @@ const (
 	discoveryInterval = 20 * time.Second
 )
 
+// References of policies are followed by their names, so that a role may name them. Each is a watch, and maxReferences are those of all
+// policies: the sources of a policy in a namespace have an equal share of them.
+const (
+	maxReferences    = 1000
+	bytesOfReference = 40 << 10
+)
+
+// ReferencesMemory is the most that these watches take, in bytes, without the objects.
+const ReferencesMemory = maxReferences * bytesOfReference
+
 // Policies makes PediaClusters.
 type Policies struct {
 	client    dynamic.Interface
@@ -51,6 +62,8 @@ type Policies struct {
 
 	resources  resources
 	discovered time.Time
+	// beyond is that of the last turn.
+	beyond map[types.UID]int
 }
 
 // New returns the policies of a cluster, whose templates have limits. While writable is false, they write nothing.
@@ -64,6 +77,7 @@ func New(
 		default:
 		}
 	})
+	p.objects.Most = maxReferences
 	p.objects.Trim = map[schema.GroupVersionResource]func(*unstructured.Unstructured){
 		clusterResource: func(cluster *unstructured.Unstructured) { unstructured.RemoveNestedField(cluster.Object, "status") },
 	}
@@ -105,6 +119,8 @@ type state struct {
 	made map[string]origin
 	// unread are policies whose sources are not known yet.
 	unread map[types.UID]bool
+	// beyond counts the sources of policies whose references are too many.
+	beyond map[types.UID]int
 }
 
 // origin is what a lifecycle is made of.
@@ -134,11 +150,13 @@ func (p *Policies) turn(ctx context.Context) {
 		status := v1alpha1.PolicyStatus{Conditions: p.applyPolicy(ctx, policy, &s)}
 		p.tell(ctx, policyResource, policy.Name, policy.Status, status)
 	}
-	for _, lifecycle := range s.lifecycles {
+	for _, name := range slices.Sorted(maps.Keys(s.lifecycles)) { // which of too many references are followed stays the same
+		lifecycle := s.lifecycles[name]
 		if status, known := p.applyLifecycle(ctx, lifecycle, &s); known {
 			p.tell(ctx, lifecycleResource, lifecycle.Name, lifecycle.Status, status)
 		}
 	}
+	p.beyond = s.beyond
 	p.collect(ctx, s)
 }
 
@@ -156,7 +174,7 @@ func (p *Policies) read() (s state, err error) {
 		return s, err
 	}
 	s.lifecycles, s.clusters = map[string]*v1alpha1.PediaClusterLifecycle{}, map[string]*v1alpha2.PediaCluster{}
-	s.made, s.unread = map[string]origin{}, map[types.UID]bool{}
+	s.made, s.unread, s.beyond = map[string]origin{}, map[types.UID]bool{}, map[types.UID]int{}
 	for _, l := range lifecycles {
 		s.lifecycles[l.Name] = l
 	}

@@ -60,6 +60,9 @@ func (p *Policies) applyPolicy(ctx context.Context, policy *v1alpha1.ClusterImpo
 	reason = "ReconcileSourceResourceAndLifecycle"
 	if err = p.makeLifecycles(ctx, plan, sources, s); err != nil {
 		reason = "FailedReconcile"
+	} else if n := p.beyond[policy.UID]; n > 0 {
+		reason, err = tooManyReferences, fmt.Errorf("search follows %d references of all policies, of which the sources of a policy in a "+
+			"namespace have a share: those of %d sources of this policy are not followed", p.objects.Most, n)
 	}
 	setCondition(&conditions, policy.Generation, v1alpha1.Reconciling, reason, err)
 	return conditions
