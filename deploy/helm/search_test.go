@@ -96,10 +96,10 @@ func TestReplicasOfSearchHaveTheMemoryThatTheyMayTake(t *testing.T) {
 // TestLimitsOfClustersAreThoseOfReplicasThatCopy has all of them, so that each is a flag of search.
 func TestLimitsOfClustersAreThoseOfReplicasThatCopy(t *testing.T) {
 	const values = "search: {members: {allow: [insecure-tls], limits: {max-object-size: 11Mi, max-document-size: 17Mi, max-resources: 7, " +
-		"max-objects: 3000000, max-size: 5Gi, max-changes: 9, timeout: 1m, memory: 600Mi}}, templates: {memory: 300000000, time: 2s}}"
+		"max-objects: 3000000, max-size: 5Gi, max-changes: 9, watches: 900, timeout: 1m, memory: 600Mi}}, templates: {memory: 300000000, time: 2s}}"
 	want := []string{
 		"--member-allow=insecure-tls", "--member-max-object-size=11Mi", "--member-max-document-size=17Mi", "--member-max-resources=7",
-		"--member-max-objects=3000000", "--member-max-size=5Gi", "--member-max-changes=9", "--member-timeout=1m", "--member-memory=600Mi",
+		"--member-max-objects=3000000", "--member-max-size=5Gi", "--member-max-changes=9", "--member-watches=900", "--member-timeout=1m", "--member-memory=600Mi",
 		"--template-memory=300000000", "--template-time=2s",
 	}
 	r := render(t, merged(t, withDatabase, values))

@@ -123,13 +123,15 @@ func (e *entrance) transport(config *rest.Config) (http.RoundTripper, error) {
 			if err := e.admitDial(); err != nil {
 				return nil, err
 			}
+			e.connections.open.Add(1)
 			conn, err := dialer.DialContext(ctx, network, address)
 			if err != nil {
+				e.connections.open.Add(-1)
 				return nil, err
 			}
 			e.dialed()
 			keepalive.Set(conn)
-			return &wire{conn, e.overhead}, nil
+			return newWire(conn, e.connections, e.overhead), nil
 		},
 		HTTP2: &http.HTTP2Config{
 			MaxReceiveBufferPerStream: streamBuffer, MaxReceiveBufferPerConnection: connectionBuffer(e.Resources + spareDials),

@@ -5,12 +5,16 @@ package member
 
 import (
 	"context"
+	"maps"
 	"runtime"
+	"sync"
 	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/semaphore"
 	"golang.org/x/time/rate"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
 // Objects that were read take memory: the text, its form for the store, and that of the database's driver.
@@ -59,6 +63,8 @@ type Door struct {
 	largeOfRights *places
 	// places are for objects that are not tiny, on their way into a batch.
 	places *places
+	// watches are for those of all members.
+	watches *places
 	// decoders is for what reads objects and takes a processor. It leaves one processor to all else: readers would wait for each of many
 	// members.
 	decoders chan struct{}
@@ -66,6 +72,53 @@ type Door struct {
 	slow *places
 	// patience and listTime are the constants, except in tests.
 	patience, listTime time.Duration
+
+	mu sync.Mutex
+	// allowances are those of members by their names, also of members that have ended.
+	allowances map[string]*allowance
+}
+
+// allowance is what a member may do so often, also if it begins anew: each change of its PediaCluster would give it all again.
+type allowance struct {
+	// dials bounds new connections.
+	dials *rate.Limiter
+	// kinds bounds resources that the member did not have before: the database keeps the name of each.
+	kinds *rate.Limiter
+	// had are the resources that have had a stream. Only adjust uses it, of one member at a time.
+	had map[schema.GroupVersionResource]bool
+}
+
+func (l *Limits) newAllowance() *allowance {
+	return &allowance{
+		dials: rate.NewLimiter(dialsPerSecond, l.Resources+spareDials), kinds: rate.NewLimiter(rate.Limit(kindsPerHour)/3600, 2*l.Resources),
+		had: map[schema.GroupVersionResource]bool{},
+	}
+}
+
+// isWhole reports whether a new allowance would allow no more.
+func (a *allowance) isWhole() bool {
+	isFull := func(l *rate.Limiter) bool { return l.Tokens() >= float64(l.Burst()) }
+	return isFull(a.dials) && isFull(a.kinds)
+}
+
+// allowanceOf returns the allowance of a member.
+func (d *Door) allowanceOf(name string) *allowance {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	maps.DeleteFunc(d.allowances, func(_ string, a *allowance) bool { return a.isWhole() })
+	if d.allowances[name] == nil {
+		d.allowances[name] = d.newAllowance()
+	}
+	return d.allowances[name]
+}
+
+// Forget says that a member does not exist any more. Another one of its name has what is left of its allowance.
+func (d *Door) Forget(name string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if a := d.allowances[name]; a != nil {
+		a.had = map[schema.GroupVersionResource]bool{}
+	}
 }
 
 // memoryOfLarge is the part of the memory that is for large objects and documents.
@@ -85,10 +138,14 @@ func NewDoor(limits Limits) (*Door, error) {
 		return nil, err
 	}
 	larges := int(limits.memoryOfLarge() / (memoryOfText * limits.largest()))
+	watches := newPlaces(limits.Watches, limits.Watches)
+	watches.steady = true
 	return &Door{
 		Limits: limits, memory: semaphore.NewWeighted(limits.memoryOfBatches()), large: newPlaces(larges, larges), slow: newPlaces(1, 1),
 		largeOfRights: newPlaces(1, 1), patience: patience, listTime: listTime, places: newPlaces(allPlaces, allPlaces),
-		decoders: make(chan struct{}, max(1, runtime.GOMAXPROCS(0)-1)),
+		watches:    watches,
+		decoders:   make(chan struct{}, max(1, runtime.GOMAXPROCS(0)-1)),
+		allowances: map[string]*allowance{},
 	}, nil
 }
 
@@ -115,12 +172,10 @@ type entrance struct {
 	permits *places
 	// rights is for objects that decide what readers see, so that they wait for no others of the member. It is nil in itself.
 	rights *entrance
-	// dials bounds new connections.
-	dials *rate.Limiter
+	*allowance
+	connections *connections
 	// overhead bounds what comes on all connections beside answers.
 	overhead *overhead
-	// kinds bounds resources that the member did not have before: the database keeps the name of each.
-	kinds *rate.Limiter
 	// closeIdle close the connections that no request uses.
 	closeIdle []func()
 	// round is what is left of the current round of discovery.
@@ -138,13 +193,18 @@ func (d *Door) entrance() *entrance {
 // is sets what others know the member by.
 func (e *entrance) is(party any) { e.party, e.rights.party = party, party }
 
+// isNamed says that the member is the one of a name, also when it begins anew.
+func (e *entrance) isNamed(name string) {
+	e.is(name)
+	e.allowance = e.allowanceOf(name)
+}
+
 func (d *Door) part(share int64) *entrance {
 	e := &entrance{
 		Door: d, share: share, own: semaphore.NewWeighted(share), ownLong: newPlaces(1, 1), writes: make(chan struct{}, writesAtOnce),
 		places: newPlaces(placesAtOnce, placesAtOnce/groupShare), lists: newPlaces(listsAtOnce, listsAtOnce/groupShare),
-		kinds: rate.NewLimiter(rate.Limit(kindsPerHour)/3600, 2*d.Resources),
-		rate:  rate.NewLimiter(rate.Limit(d.Changes), d.Changes*burst), dials: rate.NewLimiter(dialsPerSecond, d.Resources+spareDials),
-		overhead: newOverhead(d.Resources + spareDials),
+		rate: rate.NewLimiter(rate.Limit(d.Changes), d.Changes*burst), allowance: d.newAllowance(),
+		overhead: newOverhead(d.Resources + spareDials), connections: newConnections(),
 	}
 	e.permits, e.listRate = d.large, e.rate
 	return e
@@ -236,6 +296,9 @@ func charge(to *rate.Limiter, changes int) { to.ReserveN(time.Now(), min(changes
 // admitDial refuses a connection after too many. For one request, net/http opens connections without an end and without a pause, if the API
 // server takes each, and then no request on it. One that cannot be opened does not count: an API server that is away has sent nothing.
 func (e *entrance) admitDial() error {
+	if e.connections.open.Load() >= e.connections.requests.Load()+idleConnections {
+		return limited("connections", "", "the API server takes no further requests on more than %d connections", idleConnections)
+	}
 	if e.dials.Tokens() >= 1 {
 		return nil
 	}

@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"strings"
 	"sync"
 	"time"
 
@@ -29,8 +30,9 @@ const (
 	discoveryObjects, discoveryParts = 100_000, 1_000_000
 	// roundRequests bounds the documents of a round of discovery: old API servers have one for each group-version.
 	roundRequests = 2000
-	// largeDiscovery are the bytes, and manyObjects the objects, of a round from which on it waits for memory.
-	largeDiscovery, manyObjects = 1 << 20, 10_000
+	// largeDiscovery are the bytes, and manyObjects the objects, of a round from which on it waits for memory. manyVersions are the objects of
+	// a document that may be one of groups: client-go then asks about all of their versions at once.
+	largeDiscovery, manyObjects, manyVersions = 1 << 20, 10_000, 300
 	// maxDelays is how many times the patience of search the answers of a round may take to begin in all.
 	maxDelays = 5
 )
@@ -181,9 +183,10 @@ func (r *round) hold(ctx context.Context, e *entrance, large bool) (err error) {
 }
 
 // add counts what a document has, before it is decoded.
-func (r *round) add(ctx context.Context, e *entrance, path string, text []byte) error {
+func (r *round) add(ctx context.Context, e *entrance, path, contentType string, text []byte) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	before := r.objects
 	for tokens := jsontext.NewDecoder(bytes.NewReader(text), asSent); ; {
 		token, err := tokens.ReadToken()
 		if errors.Is(err, io.EOF) {
@@ -200,7 +203,8 @@ func (r *round) add(ctx context.Context, e *entrance, path string, text []byte) 
 				maxDepth)
 		}
 	}
-	return r.hold(ctx, e, r.objects < discoveryObjects-manyObjects)
+	asks := before-r.objects > manyVersions && !strings.Contains(contentType, "APIGroupDiscoveryList")
+	return r.hold(ctx, e, asks || r.objects < discoveryObjects-manyObjects)
 }
 
 // roundReader reads a document of a round.
@@ -281,7 +285,7 @@ func (g *guard) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 	text, err := g.document(req.URL.Path, body)
 	if err == nil && kind == discovered && resp.StatusCode < 300 {
-		err = g.round.add(ctx, g.entrance, req.URL.Path, text)
+		err = g.round.add(ctx, g.entrance, req.URL.Path, resp.Header.Get("Content-Type"), text)
 	}
 	g.charge(len(text) / changeSize)
 	if err != nil {
@@ -308,16 +312,16 @@ func (g *guard) send(by http.RoundTripper, req *http.Request) (*http.Response, e
 		accepted = "identity"
 	}
 	req.Header.Set("Accept-Encoding", accepted) // so no transport decompresses by itself
-	resp, err := by.RoundTrip(req)
+	resp, sent, err := g.connections.send(by, req)
 	if err != nil {
 		return nil, err
 	}
+	resp.Body = &wireBody{resp.Body, g.overhead, sent}
 	if resp.StatusCode >= 300 && resp.StatusCode < 400 {
 		resp.Body.Close() //nolint:errcheck // it is not read
 		return nil, errRedirect
 	}
 	keepLittle(resp) // client-go also waits as long as a Retry-After says, and logs each warning
-	resp.Body = &wireBody{resp.Body, g.overhead}
 	switch encoding := resp.Header.Get("Content-Encoding"); encoding {
 	case "", "identity":
 	case accepted:

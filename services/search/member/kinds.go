@@ -4,7 +4,6 @@
 package member
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -111,17 +110,8 @@ func limitKinds(kinds []streams.Kind, most int) ([]streams.Kind, *LimitError) {
 	if len(kinds) <= most {
 		return kinds, nil
 	}
-	foreign := func(k streams.Kind) int {
-		if clientgoscheme.Scheme.IsGroupRegistered(k.Group) {
-			return 0
-		}
-		return 1
-	}
-	sorted := slices.SortedStableFunc(slices.Values(kinds), func(a, b streams.Kind) int {
-		return cmp.Or(cmp.Compare(foreign(a), foreign(b)), cmp.Compare(a.Group, b.Group), cmp.Compare(a.Resource, b.Resource),
-			cmp.Compare(a.Version, b.Version))
-	})
-	return sorted[:most], limited("resources", "member-max-resources", "of %d resources, %d are copied", len(kinds), most)
+	reached := limited("resources", "member-max-resources", "of %d resources, %d are copied", len(kinds), most)
+	return inOrder(slices.Values(kinds))[:most], reached
 }
 
 // kindOf returns a resource as a member describes it, as far as that is the member's to say. Names that no CustomResourceDefinition could

@@ -22,6 +22,8 @@ type Limits struct {
 	// Resources are the streams of a member, Objects its rows, and Size is theirs and that of documents.
 	Resources, Objects int
 	Size               resource.Quantity
+	// Watches are those of all members.
+	Watches int
 	// Changes are those in a second, in the long run.
 	Changes int
 	// Timeout is how long a member may take for the next bytes of a list, or for one object or document.
@@ -48,7 +50,7 @@ var exceptions = []string{allowHTTP, allowInsecureTLS, allowProxy, allowLoopback
 func Standard() Limits {
 	return Limits{
 		ObjectSize: resource.MustParse("10Mi"), DocumentSize: resource.MustParse("16Mi"),
-		Resources: 1000, Objects: 500_000, Size: resource.MustParse("4Gi"),
+		Resources: 1000, Objects: 500_000, Size: resource.MustParse("4Gi"), Watches: 3800,
 		Changes: 500, Timeout: 30 * time.Second, Memory: resource.MustParse("192Mi"),
 	}
 }
@@ -63,6 +65,8 @@ func (l *Limits) AddFlags(fs *pflag.FlagSet) {
 	fs.IntVar(&l.Resources, "member-max-resources", l.Resources, "Resources that are copied of a cluster. More are not copied.")
 	fs.IntVar(&l.Objects, "member-max-objects", l.Objects, "Objects that are kept of a cluster. More are not copied.")
 	size(&l.Size, "member-max-size", "Size of the objects and documents that are kept of a cluster, in the database. More are not copied.")
+	fs.IntVar(&l.Watches, "member-watches", l.Watches,
+		"Watches of all clusters at once. Each resource has one. If there are more, clusters with more than an equal share wait with some.")
 	fs.IntVar(&l.Changes, "member-max-changes", l.Changes,
 		"Changes that are copied of a cluster in a second, in the long run; 200 times as many at once. More wait. A change of a large object "+
 			"counts more than once.")
@@ -87,6 +91,8 @@ func (l *Limits) Validate() error {
 		return errors.New("--member-max-object-size, --member-max-document-size and --member-max-size must be at least 1Mi")
 	case l.Resources < 1 || l.Objects < 1 || l.Changes < 1:
 		return errors.New("--member-max-resources, --member-max-objects and --member-max-changes must be at least 1")
+	case l.Watches < 2*maxNamespaces:
+		return fmt.Errorf("--member-watches must be at least %d", 2*maxNamespaces)
 	case l.Timeout < time.Second:
 		return errors.New("--member-timeout must be at least 1s")
 	case l.Memory.Value() < memoryOfText*l.largest()*memoryShares:

@@ -51,10 +51,12 @@ type Member struct {
 	discoveryInterval time.Duration
 
 	involved involvement
-	// had are the resources that have had a stream. Only adjust uses it.
-	had map[schema.GroupVersionResource]bool
+	// granted has something when a stream that waits may begin.
+	granted chan struct{}
 
 	mu sync.Mutex
+	// waits are streams that wait for a place.
+	waits map[schema.GroupVersionResource]waiting
 	// checked counts checks.
 	checked int
 	streams map[schema.GroupVersionResource]*running
@@ -84,6 +86,8 @@ type running struct {
 	*stream
 	end  context.CancelFunc
 	done chan struct{}
+	// isCrowded is set once it has to end for the streams of others.
+	isCrowded atomic.Bool
 }
 
 // isOver reports whether a stream has ended by itself, or has left its resource to another replica.
@@ -109,9 +113,10 @@ type Shared struct {
 func New(name string, config *rest.Config, wanted []Rule, shared Shared) (*Member, error) {
 	m := &Member{
 		name: name, wanted: wanted, shards: shared.Shards, checks: shared.Checks, door: shared.Door.entrance(),
-		streams: map[schema.GroupVersionResource]*running{}, had: map[schema.GroupVersionResource]bool{},
+		streams: map[schema.GroupVersionResource]*running{},
+		waits:   map[schema.GroupVersionResource]waiting{}, granted: make(chan struct{}, 1),
 	}
-	m.door.is(name) // also when it begins anew
+	m.door.isNamed(name)
 	m.discoveryInterval = discoveryInterval
 	m.store = shared.Store.InTurns(m.door.turn)
 	m.usage = &usage{cluster: name, store: m.store, limits: &m.door.Limits}
@@ -151,12 +156,20 @@ func (m *Member) Status() (Health, []Status) {
 	for _, r := range m.streams {
 		all = append(all, r.Status())
 	}
+	for _, one := range m.waits {
+		all = append(all, one.status)
+	}
 	slices.SortFunc(all, func(a, b Status) int {
 		return cmp.Or(cmp.Compare(a.Kind.Group, b.Kind.Group), cmp.Compare(a.Kind.Resource, b.Kind.Resource),
 			cmp.Compare(a.Kind.Version, b.Kind.Version))
 	})
 	health := m.health
-	health.Limit = strings.Join(slices.DeleteFunc([]string{health.Limit, m.documentsFull}, func(text string) bool { return text == "" }), "; ")
+	waiting := ""
+	if len(m.waits) > 0 {
+		waiting = fmt.Sprintf("%d resources wait: %s", len(m.waits), errCrowded)
+	}
+	limits := []string{waiting, health.Limit, m.documentsFull}
+	health.Limit = strings.Join(slices.DeleteFunc(limits, func(text string) bool { return text == "" }), "; ")
 	return health, all
 }
 
@@ -181,6 +194,7 @@ func Told(ctx context.Context, from *store.Store, name string) ([]Status, error)
 // Run copies until the context ends. It follows resources that come and go, and replicas.
 func (m *Member) Run(ctx context.Context) {
 	defer m.hangUp()
+	defer m.forgo(func(schema.GroupVersionResource) bool { return true })
 	defer m.stop()
 	defer m.checks.add(m)()
 	pauses, limitPauses := discoveryRetries(), limitRetries()
@@ -197,6 +211,10 @@ func (m *Member) Run(ctx context.Context) {
 				case <-ctx.Done():
 				case <-next:
 					return
+				case <-m.granted:
+					if known {
+						m.adjust(ctx, kinds, missing)
+					}
 				case <-changed:
 					if changed = m.shards.Changed(); known {
 						m.adjust(ctx, kinds, missing)
@@ -347,17 +365,24 @@ func (m *Member) adjust(ctx context.Context, kinds []streams.Kind, missing []str
 		delete(running, resource)
 		m.set(resource, nil)
 	}
+	m.forgo(func(resource schema.GroupVersionResource) bool {
+		_, still := wanted[resource]
+		return !still || !m.isMine(resource)
+	})
 	late := false // resources that are new have to wait
-	for resource, kind := range wanted {
+	for _, kind := range inOrder(maps.Values(wanted)) {
+		resource := kind.GroupVersionResource
 		if running[resource] != nil || !m.isMine(resource) {
 			continue
 		}
-		if !m.had[resource] && !streams.DecidesRights(resource) && (late || !m.door.kinds.Allow()) {
+		if !m.door.had[resource] && !streams.DecidesRights(resource) && (late || !m.door.kinds.Allow()) {
 			late = true
 			continue
 		}
-		m.had[resource] = true
-		m.start(ctx, kind)
+		m.door.had[resource] = true
+		if in := m.enter(kind); in != nil {
+			m.start(ctx, kind, in)
+		}
 	}
 	if late {
 		m.limit(limited("resources", "", "the cluster has had more than %d resources, and others too often: more begin later",
@@ -390,13 +415,13 @@ func (m *Member) set(resource schema.GroupVersionResource, r *running) {
 	m.streams[resource] = r
 }
 
-func (m *Member) start(ctx context.Context, kind streams.Kind) {
-	ctx, end := context.WithCancel(ctx)
+func (m *Member) start(parent context.Context, kind streams.Kind, in *place) {
+	ctx, end := context.WithCancel(parent)
 	from := source{client: m.client, door: m.door, resource: kind.GroupVersionResource, namespaces: m.namespaces}
 	if kind.GroupVersionResource == streams.InvolvedEvents.GroupVersionResource {
 		from.resource = eventsResource
 	}
-	r := &running{newStream(m.name, kind, from, m.store), end, make(chan struct{})}
+	r := &running{stream: newStream(m.name, kind, from, m.store), end: end, done: make(chan struct{})}
 	r.answers, r.usage = &m.answers, m.usage
 	if from.resource != kind.GroupVersionResource {
 		r.involved = &m.involved
@@ -407,7 +432,18 @@ func (m *Member) start(ctx context.Context, kind streams.Kind) {
 		defer close(r.done)
 		defer streamsRunning.Dec()
 		r.run(ctx)
+		if in.leave(); parent.Err() == nil && r.isCrowded.Load() {
+			r.fail(errCrowded)
+			r.tell(parent)
+			m.wake()
+		}
 	}()
+	if !streams.DecidesRights(kind.GroupVersionResource) {
+		in.park(func() {
+			r.isCrowded.Store(true)
+			end()
+		})
+	}
 }
 
 // hangUp closes connections, of which the next start of the member may have as many again.

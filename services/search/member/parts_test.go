@@ -155,26 +155,46 @@ func TestColumnsOfAMemberHaveALimit(t *testing.T) {
 	assert.LessOrEqual(t, read(), maxColumnsOfMember)
 }
 
-// TestNewResourcesHaveALimit has a member whose discovery shows other resources each time.
+// TestNewResourcesHaveALimit has a member whose discovery shows other resources each time, and which begins anew, as with each change of its
+// PediaCluster.
 func TestNewResourcesHaveALimit(t *testing.T) {
 	f, s := newFakeMember(t), newStore(t)
-	m, err := New("east", &rest.Config{Host: f.URL}, Everything, Shared{Store: s, Door: newDoor(t, func(l *Limits) { l.Resources = 2 })})
-	require.NoError(t, err)
-	defer m.stop()
-	for i := range 5 {
-		f.do(func() { f.resources = []string{fmt.Sprint("things", 2*i), fmt.Sprint("things", 2*i+1)} })
+	shared := Shared{Store: s, Door: newDoor(t, func(l *Limits) { l.Resources = 2 })}
+	begin := func(name string) *Member {
+		m, err := New(name, &rest.Config{Host: f.URL}, Everything, shared)
+		require.NoError(t, err)
+		t.Cleanup(m.stop)
+		return m
+	}
+	adjust := func(m *Member, resources ...string) {
+		f.do(func() { f.resources = resources })
 		kinds, missing, err := m.discover(t.Context())
 		require.NoError(t, err)
 		m.adjust(t.Context(), kinds, missing)
 	}
-	assert.Len(t, m.had, 4)
+	m := begin("east")
+	for i := range 5 {
+		adjust(m, fmt.Sprint("things", 2*i), fmt.Sprint("things", 2*i+1))
+	}
+	assert.Len(t, m.door.had, 4)
 	health, _ := m.Status()
 	assert.Contains(t, health.Limit, "more than 4 resources")
-	f.do(func() { f.resources = []string{"things0"} })
-	kinds, missing, err := m.discover(t.Context())
-	require.NoError(t, err)
-	m.adjust(t.Context(), kinds, missing)
+	dials := m.door.dials
+	m.stop()
+	m = begin("east")
+	assert.Same(t, dials, m.door.dials, "connections count on")
+	adjust(m, "things8")
+	assert.Empty(t, m.running())
+	adjust(m, "things0")
 	assert.Len(t, m.running(), 1, "it is known")
+	m.stop()
+	shared.Door.Forget("east")
+	m = begin("east")
+	adjust(m, "things0")
+	assert.Empty(t, m.running(), "a member of the name of one that is gone")
+	other := begin("west")
+	adjust(other, "things8")
+	assert.Len(t, other.running(), 1, "another member")
 }
 
 // TestTheLogHasFewLinesAboutRefusedObjects counts them.

@@ -17,12 +17,16 @@ import (
 type places struct {
 	// all is how many there are, and each how many a party may have.
 	all, each int
+	// steady is set if places are for long. A party loses one only to another that has no more than it then: who wants more than a fair share
+	// waits, and does not take turns with itself.
+	steady bool
 
 	mu      sync.Mutex
 	parties map[any]*party
-	// taken are in the order in which they were taken. waiting counts those that are asked for, and ending those that will be left.
-	taken           []*place
-	waiting, ending int
+	// taken are in the order in which they were taken, and used is how many these count for. waiting counts those that are asked for, ending
+	// those that will be left, and freeing is how many these count for.
+	taken                          []*place
+	used, waiting, ending, freeing int
 }
 
 // party has and wants places. What it has does not count those that it is about to lose.
@@ -40,6 +44,9 @@ type place struct {
 	by    *party
 	since time.Time
 	given chan struct{}
+	// weight is how many it counts for, and granted is called, with the lock of the places held, when it is given, unless it is nil.
+	weight  int
+	granted func()
 	// hurry is called when others wait, unless it is nil. end is set while the place is parked.
 	hurry, end   func()
 	ending, left bool
@@ -78,17 +85,20 @@ func (p *places) try(by any) *place {
 func (p *places) count() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return len(p.taken)
+	return p.used
 }
 
-func (p *places) ask(by any, hurry func()) *place {
+func (p *places) ask(by any, hurry func()) *place { return p.add(by, &place{weight: 1, hurry: hurry}) }
+
+// add asks for a place that has its weight, and what is called.
+func (p *places) add(by any, one *place) *place {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	now := time.Now()
 	if p.parties[by] == nil {
 		p.parties[by] = &party{asOf: now}
 	}
-	one := &place{in: p, by: p.parties[by], since: now, given: make(chan struct{}), hurry: hurry}
+	one.in, one.by, one.since, one.given = p, p.parties[by], now, make(chan struct{})
 	one.by.queue = append(one.by.queue, one)
 	p.waiting++
 	p.give(now)
@@ -98,18 +108,21 @@ func (p *places) ask(by any, hurry func()) *place {
 
 // give gives free places to those that wait for them. The caller has locked the places, as for all that follows.
 func (p *places) give(now time.Time) {
-	for len(p.taken) < p.all {
+	for p.used < p.all {
 		next := p.next(now)
-		if next == nil {
+		if next == nil || p.used+next.queue[0].weight > p.all {
 			return
 		}
 		one := next.queue[0]
 		next.queue = slices.Delete(next.queue, 0, 1)
-		next.has++
+		next.has += one.weight
+		p.used += one.weight
 		p.waiting--
 		one.since = now
 		p.taken = append(p.taken, one)
-		close(one.given)
+		if close(one.given); one.granted != nil {
+			one.granted()
+		}
 	}
 }
 
@@ -151,25 +164,43 @@ func (p *places) press() {
 			one.hurry()
 		}
 	}
-	if next == nil || p.ending >= p.waiting {
+	if next == nil || p.isEnough(next) {
 		return
 	}
 	var most *place
 	for _, one := range p.taken {
-		if one.end == nil || one.ending {
+		if one.end == nil || one.ending || !p.loses(one, next) {
 			continue
 		}
 		if most == nil || one.by.has > most.by.has || one.by.has == most.by.has && (one.by == next || most.by != next) {
 			most = one
 		}
 	}
-	if most == nil || most.by != next && most.by.has <= next.has {
+	if most == nil {
 		return
 	}
 	most.ending = true
-	most.by.has--
+	most.by.has -= most.weight
 	p.ending++
+	p.freeing += most.weight
 	most.end()
+}
+
+// isEnough reports whether others are leaving as many places as are needed. If places are for long, who has fewest is known only once the
+// next party has its own.
+func (p *places) isEnough(next *party) bool {
+	if p.steady {
+		return p.used-p.freeing+next.queue[0].weight <= p.all
+	}
+	return p.ending >= p.waiting
+}
+
+// loses reports whether a party loses a place of its own to the first of those that another one waits for.
+func (p *places) loses(one *place, to *party) bool {
+	if p.steady {
+		return one.by.has-one.weight >= to.has+to.queue[0].weight
+	}
+	return one.by == to || one.by.has > to.has
 }
 
 // isRead says that the place is not the sender's to give back any more, so it need not hurry.
@@ -204,10 +235,11 @@ func (o *place) leave() {
 		return
 	}
 	p.taken = slices.Delete(p.taken, slices.Index(p.taken, o), slices.Index(p.taken, o)+1)
-	if o.ending {
+	if p.used -= o.weight; o.ending {
 		p.ending--
+		p.freeing -= o.weight
 	} else {
-		o.by.has--
+		o.by.has -= o.weight
 	}
 	o.by.pass(now)
 	o.by.used += now.Sub(o.since)

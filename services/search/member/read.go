@@ -211,15 +211,58 @@ func (s source) page(ctx context.Context, token string, each func(item) error) (
 // watch calls opened when the member has taken the watch, and then each for the events after a resourceVersion, until the watch ends. With
 // initial, it begins with a streaming list.
 func (s source) watch(ctx context.Context, resourceVersion string, initial bool, opened func(), each func(event) error) error {
-	seconds := int64((watchTime + rand.N(watchTime)).Seconds())
-	listed := func() {}
-	if initial {
-		var err error
-		if ctx, listed, err = s.beginList(ctx); err != nil {
-			return err
+	w, err := s.beginWatch(ctx, resourceVersion, initial)
+	if err != nil {
+		return err
+	}
+	defer w.end()
+	opened()
+	for {
+		if err := w.pass(each); err != nil {
+			return whyEnded(err)
 		}
 	}
-	defer listed()
+}
+
+// watching is a watch that is open. A thousand of them wait for most of the time, so what begins one is not on their stacks.
+type watching struct {
+	*items
+	body io.Closer
+	// listed ends the list that a watch begins with.
+	listed func()
+}
+
+func (s source) beginWatch(ctx context.Context, resourceVersion string, initial bool) (w *watching, err error) {
+	w = &watching{listed: func() {}}
+	if initial {
+		if ctx, w.listed, err = s.beginList(ctx); err != nil {
+			return nil, err
+		}
+	}
+	body, end, err := s.openWatch(ctx, resourceVersion, initial)
+	if err != nil {
+		w.listed()
+		return nil, err
+	}
+	w.body, w.items = body, newItems(ctx, s.door, body, end)
+	w.quiet, w.follows, w.decides, w.group = !initial, s.follows, s.decidesRights(), s.resource.Group
+	if initial {
+		w.rate = s.door.listRate
+	}
+	w.begin(0)
+	w.setBusy(true)
+	return w, nil
+}
+
+func (w *watching) end() {
+	w.over()
+	w.body.Close() //nolint:errcheck // it ends here
+	w.listed()
+}
+
+// openWatch sends the request for a watch.
+func (s source) openWatch(ctx context.Context, resourceVersion string, initial bool) (io.ReadCloser, context.CancelCauseFunc, error) {
+	seconds := int64((watchTime + rand.N(watchTime)).Seconds())
 	query := map[string]string{"watch": "true", "allowWatchBookmarks": "true", "timeoutSeconds": strconv.FormatInt(seconds, 10)}
 	if initial {
 		query["sendInitialEvents"] = "true"
@@ -231,47 +274,45 @@ func (s source) watch(ctx context.Context, resourceVersion string, initial bool,
 	if errors.Is(err, errEncoding) { // a list may be compressed
 		err = fmt.Errorf("%w: %w", errNoEvents, err)
 	}
-	if err != nil {
-		return err
-	}
-	defer body.Close() //nolint:errcheck // it ends here
-	items := newItems(ctx, s.door, body, end)
-	items.quiet, items.follows, items.decides, items.group = !initial, s.follows, s.decidesRights(), s.resource.Group
-	if initial {
-		items.rate = s.door.listRate
-	}
-	defer items.over()
-	items.begin(0)
-	items.setBusy(true)
-	opened()
-	for {
-		var failed error
-		err := items.next(func(i item) error {
-			e := event{item: i, heard: items.heard, quiet: func() {
-				items.quiet, items.rate = true, s.door.rate
-				listed()
-			}}
-			if failed = e.decode(); failed == nil {
-				failed = each(e)
-			}
-			if failed != nil {
-				i.done()
-			}
-			return failed
-		})
-		switch {
-		case failed != nil:
-			return failed
-		case isLimit(err):
-			return err
-		case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
-			return nil
-		case errors.As(err, new(*jsontext.SyntacticError)):
-			return fmt.Errorf("%w: %w", errNoEvents, err)
-		case err != nil:
-			return fmt.Errorf("watch: %w", err)
+	return body, end, err
+}
+
+// taken is an error of what was to be done with an event.
+type taken struct{ error }
+
+// pass reads an event and passes it on.
+func (w *watching) pass(each func(event) error) error {
+	return w.next(func(i item) error {
+		e := event{item: i, heard: w.heard, quiet: func() {
+			w.quiet, w.rate = true, w.door.rate
+			w.listed()
+		}}
+		err := e.decode()
+		if err == nil {
+			err = each(e)
 		}
+		if err != nil {
+			i.done()
+			return taken{err}
+		}
+		return nil
+	})
+}
+
+// whyEnded returns what is wrong with a watch that has ended.
+func whyEnded(err error) error {
+	if failed := (taken{}); errors.As(err, &failed) {
+		return failed.error
 	}
+	switch {
+	case isLimit(err):
+		return err
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+		return nil
+	case errors.As(err, new(*jsontext.SyntacticError)):
+		return fmt.Errorf("%w: %w", errNoEvents, err)
+	}
+	return fmt.Errorf("watch: %w", err)
 }
 
 // decode reads the text of an event.

@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -67,13 +68,28 @@ func (o *overhead) isBody(n int) {
 type wire struct {
 	net.Conn
 	*overhead
+	of *connections
+	// answers are those that come on it.
+	answers         atomic.Int64
+	bounded, closed sync.Once
+}
+
+// newWire returns a connection, which counts until it is closed.
+func newWire(conn net.Conn, of *connections, overhead *overhead) *wire {
+	return &wire{Conn: conn, overhead: overhead, of: of}
+}
+
+// Close implements net.Conn.
+func (w *wire) Close() error {
+	w.closed.Do(func() { w.of.open.Add(-1) })
+	return w.Conn.Close()
 }
 
 // Read implements net.Conn.
 func (w *wire) Read(into []byte) (int, error) {
 	n, err := w.Conn.Read(into)
 	if w.count(n) {
-		w.Conn.Close() //nolint:errcheck // it is not used any more
+		w.Close() //nolint:errcheck // it is not used any more
 		return 0, limited("overhead", "", "the API server sends more than %d bytes that belong to no answer, and then more than %d a second",
 			overheadAtOnce, overheadPerSecond)
 	}
@@ -84,6 +100,14 @@ func (w *wire) Read(into []byte) (int, error) {
 type wireBody struct {
 	io.ReadCloser
 	*overhead
+	// sent is its request.
+	sent *carried
+}
+
+// Close implements io.Closer.
+func (b *wireBody) Close() error {
+	b.sent.end()
+	return b.ReadCloser.Close()
 }
 
 // Read implements io.Reader.

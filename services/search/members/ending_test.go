@@ -30,7 +30,9 @@ func TestAMemberThatDoesNotEndHoldsUpNoOther(t *testing.T) {
 	defer s.Close() //nolint:errcheck // the test is over
 	require.NoError(t, s.Migrate(t.Context()))
 	client := fake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), map[schema.GroupVersionResource]string{clusters: "PediaClusterList", resources: "ClusterSyncResourcesList"})
-	m := New(client, hub.StandardMemory(), Options{}, member.Shared{Store: s})
+	door, err := member.NewDoor(member.Standard())
+	require.NoError(t, err)
+	m := New(client, hub.StandardMemory(), Options{}, member.Shared{Store: s, Door: door})
 	slow := make(chan struct{})
 	add := func(name string, done chan struct{}) *int {
 		ends := new(int)

@@ -215,6 +215,7 @@ func (m *Members) forgetMembers(ctx context.Context, names []string) {
 	for _, name := range names {
 		if name == m.Hub || !m.shards.Mine(name) || m.removals.remove(ctx, waiting, name) {
 			delete(m.running, name)
+			m.copying.Door.Forget(name)
 		}
 	}
 }

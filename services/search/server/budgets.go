@@ -13,6 +13,7 @@ import (
 	"github.com/tripod-k8s/tripod/services/search/hub"
 	"github.com/tripod-k8s/tripod/services/search/member"
 	"github.com/tripod-k8s/tripod/services/search/options"
+	"github.com/tripod-k8s/tripod/services/search/policies"
 	"github.com/tripod-k8s/tripod/services/search/rights"
 	"github.com/tripod-k8s/tripod/services/search/templates"
 )
@@ -41,8 +42,10 @@ func Budgets(o *options.Options) []Budget {
 		all = append(all,
 			Budget{"objects and documents of clusters (`--member-memory`)", o.Limits.Memory.Value()},
 			Budget{"objects of clusters before that", member.PlacesMemory},
+			Budget{"watches of clusters (`--member-watches`)", o.Limits.WatchesMemory()},
 			Budget{"PediaClusters, policies and the like", hub.OwnMemory},
 			Budget{"objects of the hub that these need", hub.OtherMemory},
+			Budget{"watches of references of policies", policies.ReferencesMemory},
 			Budget{"results of templates", templates.Memory},
 			Budget{"a template (`--template-memory`), in a process beside", o.Templates.Memory},
 		)
