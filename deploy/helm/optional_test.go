@@ -60,6 +60,15 @@ func TestAServiceOfOurOwnNeedsItsBlockOfValues(t *testing.T) {
 	assert.Contains(t, pod.Containers[0].Args, "--v=3")
 	assert.Contains(t, text, "secret/tripod-fifth", "its certificates")
 
+	for _, c := range changesOfOptional("fifth") {
+		without, err := templateOf(t, copied, merged(t, c.with))
+		require.NoError(t, err)
+		with, err := templateOf(t, copied, merged(t, c.with, nested(c.path, c.value)))
+		require.NoError(t, err)
+		assert.Contains(t, with, c.want, c.path)
+		assert.NotContains(t, without, c.want, c.path)
+	}
+
 	_, err = templateOf(t, copied, "{fifth: {enabled: true}, services: {fifth: {image: {repository: a}}}}")
 	assert.ErrorContains(t, err, "services.fifth and fifth.enabled cannot both be given")
 }

@@ -15,6 +15,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"sigs.k8s.io/yaml"
+
+	"github.com/tripod-k8s/tripod/services/list"
 )
 
 var services = []string{"aggregator", "core", "extensions"}
@@ -22,6 +24,9 @@ var services = []string{"aggregator", "core", "extensions"}
 // allChanges returns the changes, with those of each service.
 func allChanges() []change {
 	all := slices.Concat(changes, changesOfControllers(), changesOfKonnectivity())
+	for _, service := range list.OptionalNames() {
+		all = append(all, changesOfOptional(service)...)
+	}
 	for _, service := range services {
 		for _, c := range serviceChanges {
 			c.path = service + "." + c.path
@@ -31,6 +36,20 @@ func allChanges() []change {
 		}
 	}
 	return all
+}
+
+// changesOfOptional returns the changes of a block of values that consists of what the chart does for each service of ours. A block with more,
+// as search has, has its own changes.
+func changesOfOptional(service string) []change {
+	found := []change{{path: service + ".enabled", value: "true", want: "- --backend=" + service + "=dns:///tripod-" + service + ".control.svc:6443"}}
+	if slices.ContainsFunc(changes, func(c change) bool { return strings.HasPrefix(c.path, service+".") }) {
+		return found
+	}
+	enabled := nested(service+".enabled", "true")
+	return append(found,
+		change{path: service + ".serve", value: "{replicas: 4}", want: "replicas: 4", with: enabled},
+		change{path: service + ".groups", value: "[a.example.com]", want: "- --backend-groups=" + service + "=a.example.com", with: enabled},
+	)
 }
 
 // nested returns YAML that sets the value at a path.
