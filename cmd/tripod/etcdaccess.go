@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/tripod-k8s/tripod/admin/etcd/access"
+	"github.com/tripod-k8s/tripod/services/shared/partitions"
 )
 
 // etcdAccess is what `tripod etcd access` is told.
@@ -20,7 +21,7 @@ type etcdAccess struct {
 	access.Options
 	endpoints                 []string
 	caFile, certFile, keyFile string
-	services                  []string
+	services, partitions      []string
 	commands, off             bool
 	timeout                   time.Duration
 }
@@ -44,6 +45,9 @@ common name root. You can run the command at any time. Run it before an upgrade 
 	fs.StringVar(&o.certFile, "cert", "", "client certificate with the common name root")
 	fs.StringVar(&o.keyFile, "key", "", "key of the client certificate")
 	fs.StringVar(&o.Prefix, "etcd-prefix", "/registry", "--etcd-prefix of the services")
+	fs.StringArrayVar(&o.partitions, "extensions-partition", nil,
+		"partition of extensions and its API groups, as in big=example.com,example.org; its user is tripod-extensions-NAME; can be repeated. If a "+
+			"group is of the form *.SUFFIX, etcd lets the partition and extensions reach all custom resources that no other partition names")
 	fs.StringArrayVar(&o.services, "service", nil,
 		"further API service and the directories that it may use, as in wardle=/registry/wardle.example.com; "+
 			"its user is tripod-NAME; can be repeated")
@@ -65,6 +69,10 @@ func (o *etcdAccess) run(ctx context.Context, out io.Writer) error {
 			return fmt.Errorf("--service: %w", err)
 		}
 		o.Services = append(o.Services, service)
+	}
+	var err error
+	if o.Partitions, err = partitions.Parse(o.partitions); err != nil {
+		return fmt.Errorf("--extensions-partition: %w", err)
 	}
 	if o.commands {
 		_, err := io.WriteString(out, access.Commands(o.Options))

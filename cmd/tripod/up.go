@@ -66,6 +66,9 @@ func addUpFlags(fs *pflag.FlagSet, o *up.Options) {
 	fs.IntVar(&o.ExtensionsReplicas, "extensions-replicas", o.ExtensionsReplicas, "number of replicas of extensions to start with")
 	fs.IntVar(&o.AggregatorReplicas, "aggregator-replicas", o.AggregatorReplicas,
 		"number of replicas of the aggregator to start with; the first serves at --port, the next one at the port after it, and so on")
+	fs.StringArrayVar(&o.Partitions, "extensions-partition", nil,
+		"partition of extensions with processes of its own, as in --extensions-partition=big='*.example.com,example.org': its name, and its API "+
+			"groups; can be repeated")
 	fs.StringArrayVar(&o.Services, "service", nil,
 		"further API service, as in --service=wardle=./wardle: its name, and the program to run; can be repeated")
 	fs.StringArrayVar(&o.ServiceArgs, "service-arg", nil,

@@ -75,6 +75,7 @@ func check(directory string) error {
 				_, also := unused["NAME:"+rule]
 				listed = listed || also
 			}
+			listed = listed || service == trust.AnyOf(list.Extensions) && ofExtensions(right)
 			delete(reasons, right.String())
 			_, err := os.Stat(filepath.Join(directory, right.File()))
 			if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -93,4 +94,13 @@ func check(directory string) error {
 			strings.Join(idle, "\n"))
 	}
 	return nil
+}
+
+// ofExtensions reports whether extensions has the right that a partition of it has, too. The same code uses it, so it need not be used twice.
+func ofExtensions(right trust.Right) bool {
+	_, rule, _ := strings.Cut(right.String(), ":")
+	return slices.ContainsFunc(list.Rights().Single(trust.UserOf(list.Extensions)), func(own trust.Right) bool {
+		_, other, _ := strings.Cut(own.String(), ":")
+		return rule == other
+	})
 }

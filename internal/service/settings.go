@@ -37,6 +37,9 @@ func (o *Options) ReadSettings(access settings.Access, admission *genericoptions
 	return s, err
 }
 
+// SetPartitions sets the partitions of extensions. Call it before others see the settings.
+func (s *Settings) SetPartitions(table string) { s.current.Configuration.Partitions = &table }
+
 // Now returns the settings with which the service has started. Nil settings have none.
 func (s *Settings) Now() *backendv1.Settings {
 	if s == nil {

@@ -23,7 +23,11 @@ func (o *Options) longestName() int {
 	if o.controllers() {
 		return len(names.Manager + "-0")
 	}
-	return len("extensions-0")
+	longest := len("extensions-0")
+	for name := range o.divided() {
+		longest = max(longest, len(name+"-0"))
+	}
+	return longest
 }
 
 func (i *instance) controllers() controllers.Config {

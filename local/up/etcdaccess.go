@@ -31,6 +31,9 @@ func (i *instance) limitAccess(ctx context.Context) error {
 	}
 	defer client.Close() //nolint:errcheck // nothing is pending
 	options := access.Options{Prefix: i.options.etcdPrefix(), Progress: func(string) {}}
+	if options.Partitions, err = i.options.partitions(); err != nil {
+		return err
+	}
 	for _, name := range i.options.further() {
 		options.Services = append(options.Services, access.Service{Name: name, Directories: []string{etcdDirectory(name)}})
 	}

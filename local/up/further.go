@@ -56,7 +56,7 @@ func (o *Options) further() []string {
 
 // services returns the names of all services, in the order in which they start.
 func (o *Options) services() []string {
-	return slices.Concat([]string{replicas.Core, replicas.Extensions}, o.further(), []string{replicas.Aggregator})
+	return slices.Concat([]string{replicas.Core, replicas.Extensions}, o.beside(), []string{replicas.Aggregator})
 }
 
 // serviceArgs returns the flags of a further API service, or of all if the name is empty.

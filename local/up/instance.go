@@ -106,7 +106,7 @@ func (i *instance) prepare(ctx context.Context) error {
 	if err := i.checkControllers(); err != nil {
 		return err
 	}
-	further, err := i.options.furtherServices()
+	further, err := i.options.programs()
 	if err != nil {
 		return err
 	}
@@ -129,7 +129,7 @@ func (i *instance) takePorts() (port int, err error) {
 // ensureCertificates makes and renews certificates and the kubeconfig.
 func (i *instance) ensureCertificates() error {
 	names, addresses := serverNames(i.options.BindAddress, i.args.advertise, kubernetesServiceIP)
-	if err := ensureCertificates(i.store, names, addresses, i.options.further()); err != nil {
+	if err := ensureCertificates(i.store, names, addresses, i.options.beside()); err != nil {
 		return err
 	}
 	if err := writeKubeconfig(i.dataDir.Kubeconfig(), i.url(), i.store); err != nil || !i.options.controllers() {

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"slices"
 
+	"github.com/tripod-k8s/tripod/internal/hop/addresses"
 	"github.com/tripod-k8s/tripod/local/replicas"
 	aggregator "github.com/tripod-k8s/tripod/services/aggregator/options"
 	"github.com/tripod-k8s/tripod/services/list"
@@ -34,6 +35,8 @@ type Options struct {
 
 	// CoreReplicas, ExtensionsReplicas and AggregatorReplicas are how many processes of each service to start with.
 	CoreReplicas, ExtensionsReplicas, AggregatorReplicas int
+	// Partitions are the partitions of extensions, NAME=GROUP[,GROUP...] each.
+	Partitions []string
 	// Services are further API services, NAME=PATH each, and ServiceArgs further flags for them, NAME=--FLAG each.
 	Services, ServiceArgs []string
 	// Controllers runs kube-controller-manager and kube-scheduler. KwokNodes is the number of nodes without containers; any run the
@@ -84,6 +87,9 @@ func (o *Options) Validate() error {
 	}
 	if (o.SearchDatabase != "" || o.SearchDatabaseFile != "") && !o.Optional[list.Search] {
 		return errors.New("--search-database and --search-database-file need --search")
+	}
+	if _, err := o.partitions(); err != nil {
+		return err
 	}
 	if _, err := o.furtherServices(); err != nil {
 		return err
@@ -155,6 +161,9 @@ func (o *Options) replicas(service string) int {
 
 // etcdServers returns the etcd servers of a service: none if it uses the embedded etcd.
 func (o *Options) etcdServers(service string) []string {
+	if _, ok := addresses.PartitionOf(service); ok {
+		service = replicas.Extensions
+	}
 	own := map[string][]string{
 		replicas.Core:       o.CoreEtcdServers,
 		replicas.Extensions: o.ExtensionsEtcdServers,

@@ -43,6 +43,10 @@ func (i *instance) process(r *replicas.Replica, number int) (process.Process, er
 		}
 		p = i.services.Aggregator(r, clientURL(address, port), i.dataDir.backends(), i.args.aggregator(r.Name, address, port))
 	default:
+		if _, ok := addresses.PartitionOf(r.Service); ok {
+			p = i.services.Backend(r, i.dataDir.backends(), i.args.partition(r.Service, r.Name))
+			break
+		}
 		p = i.services.Backend(r, i.dataDir.backends(), i.args.furtherService(r.Service, r.Name))
 		p.Ready = explain(p.Ready)
 		p.FailedStarts = math.MaxInt // its author may be about to repair it
@@ -88,11 +92,12 @@ func (i *instance) use() error {
 		Extensions: replicas.Locate(i.fleet.Used(replicas.Extensions)),
 		Aggregator: i.aggregators(),
 	}
-	for _, name := range i.options.further() {
+	divided := i.options.divided()
+	for _, name := range i.options.beside() {
 		if backends.Services == nil {
 			backends.Services = map[string]addresses.Service{}
 		}
-		backends.Services[name] = addresses.Service{Replicas: replicas.Locate(i.fleet.Used(name))}
+		backends.Services[name] = addresses.Service{Replicas: replicas.Locate(i.fleet.Used(name)), Groups: divided[name]}
 	}
 	return backends.Write(i.dataDir.backends())
 }

@@ -68,18 +68,19 @@ func Program(service string) string { return "tripod-" + service }
 
 // Rights returns what the services, and the API services of others, may do in their own name.
 func Rights() trust.Rights {
-	rights := trust.Rights{trust.AnyOther: slices.Clone(ofAPIServices)}
+	rights := trust.Rights{trust.AnyOther: slices.Clone(ofAPIServices), trust.AnyOf(Extensions): slices.Clone(ofPartitions)}
 	for _, s := range services {
 		rights[trust.UserOf(s.Name)] = slices.Clone(s.Grants)
 	}
 	return rights
 }
 
-// Grantees returns the user names of all services that have rights, with [trust.AnyOther] for the API services of others.
+// Grantees returns the user names of all services that have rights, with [trust.AnyOf] for the partitions of extensions,
+// and [trust.AnyOther] for the API services of others.
 func Grantees() []string {
 	var users []string
 	for _, name := range Names() {
 		users = append(users, trust.UserOf(name))
 	}
-	return append(users, trust.AnyOther)
+	return append(users, trust.AnyOf(Extensions), trust.AnyOther)
 }

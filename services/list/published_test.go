@@ -24,6 +24,7 @@ import (
 var inPublished = map[string]string{
 	"internal/hop/addresses/backendsfile.go: extensions": "the file of --backends-file has a field for it",
 	"internal/hop/addresses/backendsfile.go: Extensions": "the file of --backends-file has a field for it",
+	"internal/hop/addresses/partition.go: extensions":    "backends whose names begin with it are its partitions",
 }
 
 // The modules that others build on know the protocol between services, which has an aggregator and a core. They do not know which other services

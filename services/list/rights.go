@@ -66,6 +66,11 @@ var (
 		grant(paths(get, discoveryPaths...), "admission policies find resources by discovery, and apply patches by OpenAPI schemas"),
 	}
 
+	// ofPartitions are the rights of each partition of extensions.
+	ofPartitions = append(slices.Clone(ofExtensions),
+		grant(resources(update, "apiextensions.k8s.io", "customresourcedefinitions/status"), "a partition tells there how its definitions are; "+
+			"the default partition refuses the definitions of others"))
+
 	// ofAPIServices are the rights of each service that is built on package apiservice.
 	ofAPIServices = []trust.Grant{
 		grant(resources(read, "", "namespaces"),

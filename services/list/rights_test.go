@@ -30,6 +30,7 @@ func path(verb, path string) authorizer.AttributesRecord {
 func TestRights(t *testing.T) {
 	// wardle is an API service of somebody else.
 	aggregator, core, extensions, search, wardle := Aggregator, Core, Extensions, Search, "wardle"
+	partition := extensions + "-big"
 	tests := []struct {
 		name    string
 		user    string
@@ -53,6 +54,14 @@ func TestRights(t *testing.T) {
 		{"the aggregator does not ask what it may do itself", aggregator, resource("create", "authorization.k8s.io", "selfsubjectaccessreviews"), false},
 		{"the aggregator does not impersonate", aggregator, resource("impersonate", "", "users"), false},
 		{"the aggregator does not post to discovery", aggregator, path("post", "/apis"), false},
+
+		{"a partition watches cluster roles", partition, resource("watch", "rbac.authorization.k8s.io", "clusterroles"), true},
+		{"a partition tells the status of CRDs", partition, subresource("update", "apiextensions.k8s.io", "customresourcedefinitions", "status"), true},
+		{"a partition does not write CRDs", partition, resource("update", "apiextensions.k8s.io", "customresourcedefinitions"), false},
+		{"a partition does not read Secrets", partition, resource("get", "", "secrets"), false},
+		{"an API service with a similar name is none", "extensionsbig", resource("watch", "rbac.authorization.k8s.io", "clusterroles"), false},
+		{"extensions does not tell the status of CRDs", extensions, subresource("update", "apiextensions.k8s.io", "customresourcedefinitions", "status"),
+			false},
 
 		{"extensions watches cluster roles", extensions, resource("watch", "rbac.authorization.k8s.io", "clusterroles"), true},
 		{"extensions does not bind roles", extensions, resource("bind", "rbac.authorization.k8s.io", "clusterroles"), false},

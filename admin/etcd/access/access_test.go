@@ -7,6 +7,8 @@ import (
 	"context"
 	"errors"
 	"net"
+	"path"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -19,6 +21,7 @@ import (
 	"github.com/tripod-k8s/tripod/internal/certs"
 	"github.com/tripod-k8s/tripod/local/etcd/embedded"
 	"github.com/tripod-k8s/tripod/local/etcd/embedded/embeddedtest"
+	"github.com/tripod-k8s/tripod/services/shared/partitions"
 )
 
 // server is an etcd that knows its clients by their certificates.
@@ -70,6 +73,37 @@ func may(t *testing.T, err error) bool {
 		t.Fatal(err)
 	}
 	return err == nil
+}
+
+func TestPartitionsReachOnlyTheirGroups(t *testing.T) {
+	s := start(t)
+	table := partitions.Table{"big": {"example.com", "example.org"}, "wide": {"*.example.net"}}
+	const big, wide = "tripod-extensions-big", "tripod-extensions-wide"
+	assert.NotEmpty(t, changes(t, s.as(t, Root), Options{Prefix: "/registry", Partitions: table}))
+	assert.Empty(t, changes(t, s.as(t, Root), Options{Prefix: "/registry", Partitions: table}), "a second run has nothing to do")
+	const definition = "/registry/apiextensions.k8s.io/customresourcedefinitions/boats.example.com"
+	for key, writers := range map[string]string{
+		definition: Extensions,
+		"/registry/apiregistration.k8s.io/apiservices/v1.example.com": Aggregator,
+		"/registry/secrets/default/a":                                 Core,
+		"/registry/example.com/boats/default/a":                       big,
+		"/registry/example.org/boats/default/a":                       big,
+		"/registry/a.example.com/boats/default/a":                     Extensions + " " + wide,
+		// etcd cannot limit users to a suffix.
+		"/registry/a.example.net/boats/default/a": Extensions + " " + wide,
+		compactRevision: Core + " " + Extensions + " " + big + " " + wide,
+	} {
+		for _, user := range []string{Core, Extensions, Aggregator, big, wide} {
+			client, writes := s.as(t, user), slices.Contains(strings.Fields(writers), user)
+			reads := writes || key == definition && (user == big || user == wide)
+			_, get := client.Get(t.Context(), key)
+			_, put := client.Put(t.Context(), key, "")
+			_, remove := client.Delete(t.Context(), key)
+			assert.Equal(t, []bool{reads, writes, writes}, []bool{may(t, get), may(t, put), may(t, remove)}, "%s and %s", user, key)
+		}
+	}
+	_, list := s.as(t, big).Get(t.Context(), path.Dir(definition)+"/", clientv3.WithPrefix(), clientv3.WithKeysOnly())
+	assert.True(t, may(t, list), "a partition lists the names of definitions")
 }
 
 func TestEachServiceReachesOnlyItsOwnKeys(t *testing.T) {

@@ -19,6 +19,8 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"k8s.io/apimachinery/pkg/util/wait"
+
+	"github.com/tripod-k8s/tripod/services/shared/partitions"
 )
 
 const (
@@ -33,6 +35,8 @@ const (
 type Options struct {
 	// Prefix is the --etcd-prefix of the services.
 	Prefix string
+	// Partitions are those of extensions.
+	Partitions partitions.Table
 	// Services are the further API services.
 	Services []Service
 	// Administrators are the common names of further certificates that may do everything, such as that of kubeadm.
@@ -68,7 +72,7 @@ func Apply(ctx context.Context, client *clientv3.Client, o Options) error {
 	if err != nil {
 		return err
 	}
-	for _, role := range Roles(o.Prefix, o.Services...) {
+	for _, role := range Roles(o.Prefix, o.Partitions, o.Services...) {
 		if err := a.role(ctx, role, slices.Contains(roles, role.Name)); err != nil {
 			return err
 		}

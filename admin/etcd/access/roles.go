@@ -19,6 +19,7 @@ package access
 
 import (
 	"fmt"
+	"maps"
 	"path"
 	"slices"
 	"strings"
@@ -26,6 +27,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/tripod-k8s/tripod/internal/hop/addresses"
+	"github.com/tripod-k8s/tripod/services/shared/partitions"
 )
 
 // Users are common names of client certificates. The role of a service has the same name as its user.
@@ -36,8 +38,12 @@ const (
 	Aggregator = "tripod-aggregator"
 )
 
-// aggregatorGroup is the group of APIServices.
-const aggregatorGroup = "apiregistration.k8s.io"
+const (
+	// aggregatorGroup is the group of APIServices.
+	aggregatorGroup           = "apiregistration.k8s.io"
+	apiExtensionsGroup        = "apiextensions.k8s.io"
+	customResourceDefinitions = apiExtensionsGroup + "/customresourcedefinitions"
+)
 
 // compactRevision is the key by which API servers agree which of them compacts etcd. It has no prefix.
 const compactRevision = "compact_rev_key"
@@ -81,7 +87,7 @@ type Role struct {
 }
 
 // Roles returns the roles of all services. prefix is their --etcd-prefix.
-func Roles(prefix string, services ...Service) []Role {
+func Roles(prefix string, table partitions.Table, services ...Service) []Role {
 	prefix = path.Join("/", prefix) + "/" // as API servers do
 	health := Range{Key: prefix + "health", ReadOnly: true}
 	compaction := Range{Key: compactRevision}
@@ -93,11 +99,29 @@ func Roles(prefix string, services ...Service) []Role {
 		core = append(core, below(prefix+name), Range{Key: prefix + name, ReadOnly: true})
 	}
 	aggregator := taken[0]
-	others := without(below(strings.TrimSuffix(prefix, "/")), taken)
+	// What is left includes the health key.
+	custom := func(taken ...Range) []Range {
+		return append(without(below(strings.TrimSuffix(prefix, "/")), taken), compaction)
+	}
 	roles := []Role{
 		{Core, core},
-		{Extensions, append(others, compaction)}, // others include the health key
+		{Extensions, custom(append(ownOf(prefix, table, ""), taken...)...)},
 		{Aggregator, []Range{aggregator, health}},
+	}
+	definitions := prefix + customResourceDefinitions
+	for _, name := range slices.Sorted(maps.Keys(table)) {
+		role := Role{UserOf(addresses.PartitionBackend(name)), []Range{health, compaction}}
+		if slices.ContainsFunc(table[name], func(group string) bool { return strings.HasPrefix(group, "*") }) {
+			// etcd limits users to ranges of keys, and the groups below a suffix are no range.
+			role.Ranges = custom(append(append(ownOf(prefix, table, name), below(prefix+apiExtensionsGroup)), taken...)...)
+		} else {
+			for _, group := range table[name] {
+				role.Ranges = append(role.Ranges, below(prefix+group))
+			}
+		}
+		role.Ranges = append(role.Ranges, Range{Key: definitions, ReadOnly: true},
+			Range{Key: definitions + "/", End: below(definitions).End, ReadOnly: true})
+		roles = append(roles, role)
 	}
 	for _, service := range services {
 		role := Role{UserOf(service.Name), []Range{health}}
@@ -107,6 +131,20 @@ func Roles(prefix string, services ...Service) []Role {
 		roles = append(roles, role)
 	}
 	return roles
+}
+
+// ownOf returns the directories that belong to a partition alone, of all partitions but one: those of groups with a name. The groups below
+// a suffix are no range of keys.
+func ownOf(prefix string, table partitions.Table, except string) []Range {
+	var ranges []Range
+	for _, name := range slices.Sorted(maps.Keys(table)) {
+		for _, group := range table[name] {
+			if name != except && !strings.HasPrefix(group, "*") {
+				ranges = append(ranges, below(prefix+group))
+			}
+		}
+	}
+	return ranges
 }
 
 // below returns the range of all keys in a directory.
@@ -131,7 +169,7 @@ func Commands(o Options) string {
 	user := func(name, role string) {
 		fmt.Fprintf(&b, "etcdctl user add %s --no-password\netcdctl user grant-role %s %s\n", name, name, role)
 	}
-	for _, role := range Roles(o.Prefix, o.Services...) {
+	for _, role := range Roles(o.Prefix, o.Partitions, o.Services...) {
 		fmt.Fprintf(&b, "etcdctl role add %s\n", role.Name)
 		for _, r := range role.Ranges {
 			kind := "readwrite"

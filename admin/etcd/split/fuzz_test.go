@@ -30,7 +30,7 @@ func FuzzRecord(f *testing.F) {
 		f.Add(seed)
 	}
 	f.Add([]byte(`{"resources":null}`))
-	roles := access.Roles("/registry")
+	roles := access.Roles("/registry", nil)
 	owned := roles[slices.IndexFunc(roles, func(r access.Role) bool { return r.Name == access.Extensions })].Ranges
 	f.Fuzz(func(t *testing.T, data []byte) {
 		r, err := parseRecord(data)

@@ -28,7 +28,7 @@ const (
 type Backends struct {
 	Core       Replicas `json:"core"`
 	Extensions Replicas `json:"extensions"`
-	// Services are further API services, by name (see ValidateName).
+	// Services are partitions of extensions and further API services, by name (see ValidateBackend).
 	Services map[string]Service `json:"services,omitempty"`
 	// Aggregator may have no servers. These cannot be names whose addresses are replicas, and there is nothing about gRPC.
 	Aggregator Replicas `json:"aggregator,omitzero"`
@@ -44,12 +44,13 @@ type Replicas struct {
 	GRPC []string `json:"grpc,omitempty"`
 }
 
-// Service is a further API service behind the aggregator.
+// Service is a partition of extensions or a further API service behind the aggregator.
 type Service struct {
 	Replicas `json:",inline"`
 	// Balance is how its requests are spread over its replicas. Empty means TwoChoices.
 	Balance Balance `json:"balance,omitempty"`
-	// Groups are the API groups that it may serve. Empty means each that is not built in and that no other backend has.
+	// Groups are the API groups that it may serve. Empty means each that is not built in and that no other backend has. A partition has
+	// groups, and they may be of the form *.SUFFIX (see MatchGroup).
 	Groups []string `json:"groups,omitempty"`
 }
 
@@ -87,6 +88,9 @@ func ValidateName(name string) error {
 	if name == core || name == extensions || name == aggregator {
 		return fmt.Errorf("%q is a service of Tripod itself: choose another name", name)
 	}
+	if _, reserved := PartitionOf(name); reserved {
+		return fmt.Errorf("%q is the name of a partition of extensions: choose another name", name)
+	}
 	if wrong := validation.IsDNS1035Label(name); len(wrong) > 0 {
 		return fmt.Errorf("%q is not the name of a service: %s", name, strings.Join(wrong, ", "))
 	}
@@ -99,11 +103,15 @@ type Backend struct {
 	Service
 }
 
-// List returns all backends: core, extensions, and the others by name.
+// List returns all backends: core, extensions, and the others by name. Partitions of extensions spread requests as extensions does.
 func (b *Backends) List() []Backend {
 	list := []Backend{{core, Service{Replicas: b.Core}}, {extensions, Service{Replicas: b.Extensions, Balance: Rendezvous}}}
 	for _, name := range slices.Sorted(maps.Keys(b.Services)) {
-		list = append(list, Backend{name, b.Services[name]})
+		service := b.Services[name]
+		if _, ok := PartitionOf(name); ok && service.Balance == "" {
+			service.Balance = Rendezvous
+		}
+		list = append(list, Backend{name, service})
 	}
 	return list
 }
@@ -149,10 +157,10 @@ func (b *Backends) validate() error {
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(b.Services)) {
-		if err := ValidateName(name); err != nil {
+		if err := ValidateBackend(name); err != nil {
 			errs = append(errs, fmt.Errorf("services: %w", err))
 		}
-		if err := ValidateGroups(b.Services[name].Groups); err != nil {
+		if err := b.Services[name].ValidateGroupsOf(name); err != nil {
 			errs = append(errs, fmt.Errorf("%s: groups: %w", name, err))
 		}
 	}

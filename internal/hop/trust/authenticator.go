@@ -33,13 +33,20 @@ const (
 	// Aggregator is the user name of the service that states who sent a request.
 	Aggregator = userPrefix + "aggregator"
 	// AnyOther stands for every service without an entry in [Rights]. It is no service's user name.
-	AnyOther = userPrefix + "NAME"
+	AnyOther = userPrefix + anyName
+
+	// anyName ends the user names that stand for services, see [AnyOf].
+	anyName = "NAME"
 
 	userPrefix = "system:tripod:"
 )
 
 // UserOf returns the user name of a service ("core", ...).
 func UserOf(service string) string { return userPrefix + service }
+
+// AnyOf stands in [Rights] for every service without an entry of its own whose name is that of a service, a dash, and more. It is no service's
+// user name.
+func AnyOf(service string) string { return UserOf(service) + "-" + anyName }
 
 // isService reports whether a user name is that of a service. Any DNS label may be the name of a further API service.
 func isService(user string) bool {

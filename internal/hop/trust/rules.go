@@ -5,6 +5,7 @@ package trust
 
 import (
 	"slices"
+	"strings"
 
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -38,7 +39,14 @@ func (r Rights) grantee(service string) string {
 	if _, listed := r[service]; listed || !isService(service) {
 		return service
 	}
-	return AnyOther
+	grantee := AnyOther
+	for user := range r {
+		family, ok := strings.CutSuffix(user, anyName)
+		if ok && strings.HasPrefix(service, family) && len(user) > len(grantee) {
+			grantee = user
+		}
+	}
+	return grantee
 }
 
 // Allow reports whether a service may send a request. service is a user name.

@@ -221,11 +221,12 @@ const (
 	Encryption = "encryption"
 	Audit      = "audit"
 	Admission  = "admission"
+	Partitions = "partitions"
 )
 
 // Difference is one of two configurations.
 type Difference struct {
-	// Kind is Encryption, Audit or Admission.
+	// Kind is Encryption, Audit, Admission or Partitions.
 	Kind string
 	// Says is for people. It has no secrets.
 	Says string
@@ -254,6 +255,9 @@ func Compare(here, there string, a, b *backendv1.Configuration, compared func(re
 		differ(Encryption, "encryption of "+resource, cmp.Or(shownA, notConfigured), cmp.Or(shownB, notConfigured))
 	}
 	differ(Audit, "audit", a.GetAudit(), b.GetAudit())
+	if a != nil && b != nil && a.Partitions != nil && b.Partitions != nil { // the others do not serve custom resources
+		differ(Partitions, "the list of partitions", cmp.Or(a.GetPartitions(), "empty"), cmp.Or(b.GetPartitions(), "empty"))
+	}
 	for _, plugin := range names(a.GetAdmission(), b.GetAdmission()) {
 		ofA, isA := a.GetAdmission()[plugin]
 		ofB, isB := b.GetAdmission()[plugin]

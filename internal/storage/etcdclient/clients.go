@@ -6,6 +6,8 @@
 package etcdclient
 
 import (
+	"context"
+	"path"
 	"strings"
 	"sync"
 
@@ -108,4 +110,21 @@ func (c *client) withOwnWatches() *kubernetes.Client {
 	result := &kubernetes.Client{Client: own}
 	result.Kubernetes = result
 	return result
+}
+
+// Names returns the last segments of all keys below a key, and the revision of etcd at which it read them. It reads no values.
+func (c *Clients) Names(ctx context.Context, config *storagebackend.ConfigForResource, key string) (names []string, revision int64, err error) {
+	shared, err := c.client(config)
+	if err != nil {
+		return nil, 0, err
+	}
+	directory := path.Join("/", config.Prefix, key) + "/"
+	answer, err := shared.Get(ctx, directory, clientv3.WithPrefix(), clientv3.WithKeysOnly())
+	if err != nil {
+		return nil, 0, err
+	}
+	for _, kv := range answer.Kvs {
+		names = append(names, strings.TrimPrefix(string(kv.Key), directory))
+	}
+	return names, answer.Header.GetRevision(), nil
 }

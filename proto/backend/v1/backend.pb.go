@@ -340,7 +340,10 @@ type Configuration struct {
 	// Digest of the audit policy, and where events go, as in 1a2b3c4d to log. Off if nothing is audited.
 	Audit string `protobuf:"bytes,2,opt,name=audit,proto3" json:"audit,omitempty"`
 	// Admission plugins that the service has: off, on, or on with the digest of their configuration, as in on with 1a2b3c4d.
-	Admission     map[string]string `protobuf:"bytes,3,rep,name=admission,proto3" json:"admission,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	Admission map[string]string `protobuf:"bytes,3,rep,name=admission,proto3" json:"admission,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	// API groups of the partitions of extensions, sorted, as in big=*.example.com,example.com small=example.net. It is empty if extensions has no
+	// partitions, and not set if the service does not know them.
+	Partitions    *string `protobuf:"bytes,4,opt,name=partitions,proto3,oneof" json:"partitions,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -394,6 +397,13 @@ func (x *Configuration) GetAdmission() map[string]string {
 		return x.Admission
 	}
 	return nil
+}
+
+func (x *Configuration) GetPartitions() string {
+	if x != nil && x.Partitions != nil {
+		return *x.Partitions
+	}
+	return ""
 }
 
 // Catalog says what a replica serves, and names the documents about it.
@@ -634,19 +644,23 @@ const file_backend_v1_backend_proto_rawDesc = "" +
 	"\x05value\x18\x02 \x01(\bR\x05value:\x028\x01\x1a@\n" +
 	"\x12RuntimeConfigEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xc3\x02\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xf7\x02\n" +
 	"\rConfiguration\x12P\n" +
 	"\n" +
 	"encryption\x18\x01 \x03(\v20.tripod.backend.v1.Configuration.EncryptionEntryR\n" +
 	"encryption\x12\x14\n" +
 	"\x05audit\x18\x02 \x01(\tR\x05audit\x12M\n" +
-	"\tadmission\x18\x03 \x03(\v2/.tripod.backend.v1.Configuration.AdmissionEntryR\tadmission\x1a=\n" +
+	"\tadmission\x18\x03 \x03(\v2/.tripod.backend.v1.Configuration.AdmissionEntryR\tadmission\x12#\n" +
+	"\n" +
+	"partitions\x18\x04 \x01(\tH\x00R\n" +
+	"partitions\x88\x01\x01\x1a=\n" +
 	"\x0fEncryptionEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\x1a<\n" +
 	"\x0eAdmissionEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xd4\x01\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01B\r\n" +
+	"\v_partitions\"\xd4\x01\n" +
 	"\aCatalog\x12F\n" +
 	"\x0egroup_versions\x18\x01 \x03(\v2\x1f.tripod.backend.v1.GroupVersionR\rgroupVersions\x12)\n" +
 	"\x10discovery_digest\x18\x02 \x01(\tR\x0fdiscoveryDigest\x12%\n" +
@@ -716,6 +730,7 @@ func file_backend_v1_backend_proto_init() {
 	if File_backend_v1_backend_proto != nil {
 		return
 	}
+	file_backend_v1_backend_proto_msgTypes[3].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{

@@ -64,6 +64,9 @@ func (o *BackendLists) find(path string) (*addresses.Backends, []error) {
 			return nil, []error{fmt.Errorf("--%s: %s does not say where %s serves gRPC", addresses.BackendsFileFlag, path, backend.Name)}
 		}
 	}
+	if errs := validatePartitions(backends.Services); len(errs) > 0 {
+		return nil, errs
+	}
 	return backends, nil
 }
 

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/tripod-k8s/tripod/internal/hop/addresses"
+	"github.com/tripod-k8s/tripod/services/shared/partitions"
 )
 
 // Flags of further backends.
@@ -44,7 +45,8 @@ func (o *FurtherBackends) AddFlags(fs *pflag.FlagSet) {
 			addresses.Rendezvous))
 	fs.StringArrayVar(&o.Groups, backendGroupsFlag, o.Groups,
 		"API groups that a further API service may serve (NAME=GROUP[,...]). The aggregator registers no other group for it. Without the flag, "+
-			"it registers each group that is not built in.")
+			"it registers each group that is not built in. A partition of extensions, extensions-PARTITION, needs the flag, and its groups may be of "+
+			"the form *.SUFFIX.")
 }
 
 func (o *FurtherBackends) given() bool {
@@ -79,7 +81,7 @@ func (o *FurtherBackends) find() (map[string]addresses.Service, []error) {
 		if _, limited := groups[name]; limited && len(service.Groups) == 0 {
 			errs = append(errs, fmt.Errorf("--%s %s: name a group", backendGroupsFlag, name)) // none would be no limit
 		}
-		if err := addresses.ValidateGroups(service.Groups); err != nil {
+		if err := service.ValidateGroupsOf(name); err != nil {
 			errs = append(errs, fmt.Errorf("--%s %s: %w", backendGroupsFlag, name, err))
 		}
 		if services == nil {
@@ -87,7 +89,30 @@ func (o *FurtherBackends) find() (map[string]addresses.Service, []error) {
 		}
 		services[name] = service
 	}
+	if len(errs) == 0 {
+		errs = append(errs, validatePartitions(services)...)
+	}
 	return services, errs
+}
+
+// validatePartitions returns what is wrong with the partitions of extensions, and with other backends that have groups of these.
+func validatePartitions(services map[string]addresses.Service) []error {
+	table, err := partitions.In(services)
+	if err != nil {
+		return []error{fmt.Errorf("--%s: %w", backendGroupsFlag, err)}
+	}
+	var errs []error
+	for _, name := range slices.Sorted(maps.Keys(services)) {
+		if _, partition := addresses.PartitionOf(name); partition {
+			continue
+		}
+		for _, group := range services[name].Groups {
+			if partition := table.Of(group); partition != partitions.Default {
+				errs = append(errs, fmt.Errorf("--%s %s: partition %s of extensions has the group %s", backendGroupsFlag, name, partition, group))
+			}
+		}
+	}
+	return errs
 }
 
 // byName returns the values of a flag that is given once for each name.
@@ -97,7 +122,7 @@ func byName(flag string, given []string) (map[string]string, []error) {
 	for _, each := range given {
 		name, value, ok := strings.Cut(each, "=")
 		_, twice := values[name]
-		err := addresses.ValidateName(name)
+		err := addresses.ValidateBackend(name)
 		switch {
 		case !ok:
 			err = fmt.Errorf("%q is not of the form NAME=VALUE", each)

@@ -99,6 +99,36 @@ func TestFurtherBackends(t *testing.T) {
 			flags: FurtherBackends{Servers: []string{"wardle=" + urls}, GRPC: []string{"wardle=h:1"}},
 			wrong: "--backend-grpc wardle: there are 1 addresses for 2 servers",
 		},
+		"a partition": {
+			flags: FurtherBackends{
+				Servers: []string{"extensions-big=https://h"}, GRPC: []string{"extensions-big=h:1"}, Groups: []string{"extensions-big=*.example.com,example.com"},
+			},
+			want: map[string]addresses.Service{"extensions-big": {
+				Replicas: addresses.Replicas{Servers: []string{"https://h"}, GRPC: []string{"h:1"}}, Groups: []string{"*.example.com", "example.com"},
+			}},
+		},
+		"a partition without groups": {
+			flags: FurtherBackends{Servers: []string{"extensions-big=https://h"}, GRPC: []string{"extensions-big=h:1"}},
+			wrong: "--backend-groups extensions-big: name at least one API group",
+		},
+		"partitions that overlap": {
+			flags: FurtherBackends{
+				Servers: []string{"extensions-a=https://h", "extensions-b=https://h"}, GRPC: []string{"extensions-a=h:1", "extensions-b=h:1"},
+				Groups: []string{"extensions-a=*.example.com", "extensions-b=x.example.com"},
+			},
+			wrong: "--backend-groups: partitions a and b overlap: *.example.com and x.example.com have groups in common",
+		},
+		"a service with a group of a partition": {
+			flags: FurtherBackends{
+				Servers: []string{"extensions-a=https://h", "wardle=https://h"}, GRPC: []string{"extensions-a=h:1", "wardle=h:1"},
+				Groups: []string{"extensions-a=*.example.com", "wardle=x.example.com"},
+			},
+			wrong: "--backend-groups wardle: partition a of extensions has the group x.example.com",
+		},
+		"a pattern of a service": {
+			flags: FurtherBackends{Servers: []string{"wardle=https://h"}, GRPC: []string{"wardle=h:1"}, Groups: []string{"wardle=*.example.com"}},
+			wrong: `--backend-groups wardle: "*.example.com" is not the name of an API group`,
+		},
 		"no server": {
 			flags: FurtherBackends{Servers: []string{"wardle="}, GRPC: []string{"wardle=h:1"}},
 			wrong: "--backend wardle is required",

@@ -109,7 +109,7 @@ func (r *Request) complete(req *http.Request) {
 // nestsWatch reports whether a request is a watch inside of a request for a subresource. API services answer them that have the APIs of
 // other clusters below a resource.
 func nestsWatch(req *http.Request, owner Owner, info *request.RequestInfo) bool {
-	if owner == Extensions || !dividesResources(owner, info.APIGroup) || info.Verb != "get" || info.Subresource == "" {
+	if owner.ServesCustomResources() || !dividesResources(owner, info.APIGroup) || info.Verb != "get" || info.Subresource == "" {
 		return false
 	}
 	watch, has := req.URL.Query()["watch"]

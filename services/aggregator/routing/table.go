@@ -26,6 +26,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
 
+	"github.com/tripod-k8s/tripod/internal/hop/addresses"
 	"github.com/tripod-k8s/tripod/internal/hop/trust"
 )
 
@@ -47,6 +48,12 @@ const (
 	// local marks an APIService that names no server. It stays inside the table.
 	local Owner = "no server"
 )
+
+// ServesCustomResources reports whether an owner is a partition of extensions, such as the default one.
+func (o Owner) ServesCustomResources() bool {
+	_, partition := addresses.PartitionOf(string(o))
+	return partition || o == Extensions
+}
 
 // Backends are the names of the backends.
 type Backends []string
@@ -89,6 +96,8 @@ const apiExtensionsGroup = "apiextensions.k8s.io"
 type Table struct {
 	builtin  func(group string) bool
 	backends Backends
+	// custom returns the owner of a group that is neither built in nor has an APIService.
+	custom func(group string) Owner
 
 	mu      sync.Mutex // serialises writers
 	current atomic.Pointer[snapshot]
@@ -113,10 +122,16 @@ type snapshot struct {
 // NewTable returns an empty table. builtin reports whether a core of this Kubernetes version may serve a group, so that the table
 // can route the group before it has heard of core. further are the names of the backends beside core and extensions.
 func NewTable(builtin func(group string) bool, further ...string) *Table {
-	t := &Table{builtin: builtin, backends: append(Backends{string(Core), string(Extensions)}, further...)}
+	t := &Table{
+		builtin: builtin, backends: append(Backends{string(Core), string(Extensions)}, further...),
+		custom: func(string) Owner { return Extensions },
+	}
 	t.current.Store(&snapshot{})
 	return t
 }
+
+// Divide sets which partition of extensions serves a group of custom resources. Call it before the table is used.
+func (t *Table) Divide(partition func(group string) Owner) { t.custom = partition }
 
 // Backends returns the names of all backends.
 func (t *Table) Backends() Backends { return t.backends }
@@ -288,7 +303,7 @@ func (t *Table) unnamed(s *snapshot, gv schema.GroupVersion) Target {
 	case !s.complete || s.core == nil:
 		return Target{Owner: Unknown}
 	}
-	return Target{Owner: Extensions}
+	return Target{Owner: t.custom(gv.Group)}
 }
 
 // cutSegment cuts a prefix that ends at a segment boundary.

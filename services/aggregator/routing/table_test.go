@@ -177,3 +177,31 @@ func BenchmarkRoute(b *testing.B) {
 		table.Route("/apis/example.com/v1/namespaces/default/foos/bar")
 	}
 }
+
+func TestPartitionsHaveGroupsWithoutAnAPIService(t *testing.T) {
+	table := NewTable(builtin, "extensions-big")
+	table.Divide(func(group string) Owner {
+		if group == "big.example.com" || group == "old.example.com" || group == "apps" {
+			return "extensions-big"
+		}
+		return Extensions
+	})
+	const path = "/apis/big.example.com/v1/foos"
+	assert.Equal(t, Unknown, table.Route(path).Owner, "before the table knows all APIServices")
+	table.SetCore([]schema.GroupVersion{{Version: "v1"}, {Group: "apps", Version: "v1"}})
+	table.SetComplete()
+	// The first registration wins, until the partition has registered the group.
+	table.SetAPIService(apiService("old.example.com", "v1", "tripod-system", "extensions"), nil)
+	table.SetAPIService(apiService("new.example.com", "v1", "tripod-system", "extensions-big"), nil)
+	for path, want := range map[string]Owner{
+		path: "extensions-big", "/apis/big.example.com": "extensions-big", "/apis/old.example.com/v1/foos": Extensions,
+		"/apis/old.example.com/v2/foos": "extensions-big", "/apis/new.example.com/v1/foos": "extensions-big",
+		"/apis/small.example.com/v1/foos": Extensions, "/apis/apps/v1/deployments": Core,
+		"/apis/apiextensions.k8s.io/v1/customresourcedefinitions": Extensions,
+	} {
+		assert.Equal(t, want, table.Route(path).Owner, path)
+	}
+	for owner, want := range map[Owner]bool{Extensions: true, "extensions-big": true, Core: false, "extensionsbig": false, Aggregated: false} {
+		assert.Equal(t, want, owner.ServesCustomResources(), owner)
+	}
+}

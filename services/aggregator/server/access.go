@@ -77,7 +77,7 @@ func (c *Config) applyAuthorization(ctx context.Context) error {
 		return err
 	}
 	c.webhooks = newWebhookCalls(
-		c.generic.SharedInformerFactory, &manifestWebhooks{next: kubeapiserveradmission.NewPluginInitializer()}, c.extensions.feed.CallsWebhookAt)
+		c.generic.SharedInformerFactory, &manifestWebhooks{next: kubeapiserveradmission.NewPluginInitializer()}, c.backends.conversion)
 	c.rights = trust.NewAuthorizer(trust.Aggregator, list.Rights())
 	c.generic.Authorization.Authorizer = trust.Around([]trust.Unconditional{c.rights, c.webhooks, c.policy.UntilSynced(health)}, c.policy)
 	return nil

@@ -22,6 +22,7 @@ import (
 	"github.com/tripod-k8s/tripod/services/aggregator/peers/feeds"
 	"github.com/tripod-k8s/tripod/services/aggregator/routing"
 	"github.com/tripod-k8s/tripod/services/aggregator/upstream"
+	"github.com/tripod-k8s/tripod/services/shared/partitions"
 )
 
 // backend is a service behind the aggregator, and what follows it.
@@ -37,6 +38,13 @@ type backend struct {
 	discovery *discovery.Source
 	// feed follows what the replicas tell of themselves.
 	feed *feeds.Follower
+	// firstReplicas knows which replica had a custom resource first. It is nil if the backend serves no custom resources.
+	firstReplicas *feeds.FirstReplicas
+}
+
+// ofOthers reports whether the backend is a further API service, and neither core nor a partition of extensions.
+func (b *backend) ofOthers() bool {
+	return b.further > 0 && !routing.Owner(b.Name()).ServesCustomResources()
 }
 
 // backends are all backends. What merges their documents takes an entry from the first that has it.
@@ -125,18 +133,19 @@ func (b *backend) spareAtGRPC(address string) bool {
 
 // locateBackends makes the backends, with their replicas where they are when the aggregator starts.
 func (c *Config) locateBackends() error {
-	c.firstReplicas = feeds.NewFirstReplicas()
 	for i, entry := range c.options.Backends.List() {
 		config := upstream.Config{Name: entry.Name, Balance: entry.Balance, Trust: c.options.ServiceTrust,
 			SharedWatches: c.options.SharedWatches}
-		if entry.Name == upstream.Extensions {
-			config.FirstReplica = c.firstReplicas.Of
+		var firstReplicas *feeds.FirstReplicas
+		if routing.Owner(entry.Name).ServesCustomResources() {
+			firstReplicas = feeds.NewFirstReplicas()
+			config.FirstReplica = firstReplicas.Of
 		}
 		b, err := newBackend(config, entry.Replicas)
 		if err != nil {
 			return err
 		}
-		b.further = max(i-1, 0)
+		b.further, b.firstReplicas = max(i-1, 0), firstReplicas
 		c.backends = append(c.backends, b)
 	}
 	c.core, c.extensions = c.backends.named(routing.Core), c.backends.named(routing.Extensions)
@@ -147,6 +156,17 @@ func (c *Config) locateBackends() error {
 		}
 	}
 	c.table = routing.NewTable(apiservices.Builtin, further...)
+	table, err := partitions.In(c.options.Backends.Services)
+	if err != nil {
+		return err
+	}
+	c.table.Divide(func(group string) routing.Owner {
+		if partition := table.Of(group); partition != partitions.Default {
+			return routing.Owner(addresses.PartitionBackend(partition))
+		}
+		return routing.Extensions
+	})
+	c.partitions = table
 	return nil
 }
 
@@ -175,6 +195,7 @@ func (c *Config) followBackends() error {
 	if c.settings, err = c.ownSettings(); err != nil {
 		return err
 	}
+	c.settings.SetPartitions(c.partitions.String())
 	c.comparison = feeds.NewComparison(c.settings.Now().GetConfiguration(), apiservices.Builtin)
 	for _, b := range c.backends {
 		b.serves = c.serving(b)
@@ -190,7 +211,7 @@ func (c *Config) followBackends() error {
 				return rpc.Dial(address, b.Name(), &c.options.ServiceTrust, c.generic.TracerProvider)
 			},
 		}
-		if b.further == 0 {
+		if !b.ofOthers() {
 			config.Comparison = c.comparison // an API service of others takes its configuration from its own operator
 		} else {
 			config.OnLongRunning = func(subresources map[schema.GroupVersionResource]bool) {
@@ -203,9 +224,7 @@ func (c *Config) followBackends() error {
 			}
 			c.registered.registrar.Set(b.Name(), served)
 		}
-		if b == c.extensions {
-			config.FirstReplicas = c.firstReplicas
-		}
+		config.FirstReplicas = b.firstReplicas
 		b.feed = feeds.New(config)
 	}
 	return nil

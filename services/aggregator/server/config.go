@@ -31,6 +31,7 @@ import (
 	"github.com/tripod-k8s/tripod/services/aggregator/routing"
 	"github.com/tripod-k8s/tripod/services/aggregator/sharedport"
 	"github.com/tripod-k8s/tripod/services/aggregator/upstream"
+	"github.com/tripod-k8s/tripod/services/shared/partitions"
 	"github.com/tripod-k8s/tripod/services/shared/policy"
 )
 
@@ -46,8 +47,8 @@ type Config struct {
 	// settings are those of this aggregator, and comparison compares its configuration with that of the replicas of the backends.
 	settings   *service.Settings
 	comparison *feeds.Comparison
-	// firstReplicas knows which replica of extensions had a custom resource first.
-	firstReplicas *feeds.FirstReplicas
+	// partitions are those of extensions.
+	partitions partitions.Table
 	// registered are the APIServices.
 	registered *registered
 	table      *routing.Table

@@ -45,10 +45,10 @@ var kubeAPIServer = &user.DefaultInfo{Name: user.APIServerUser, Groups: []string
 // not decided by a list of rules alone.
 func (c *webhookCalls) asKubeAPIServer(req *http.Request) *http.Request {
 	sender, _ := request.UserFrom(req.Context())
-	switch service := trust.ServiceOf(sender); service {
-	case "":
+	switch service := trust.ServiceOf(sender); {
+	case service == "":
 		return req
-	case trust.UserOf(list.Core), trust.UserOf(list.Extensions):
+	case service == trust.UserOf(list.Core), servesCustomResources(service):
 	default:
 		if calls, err := c.named(service, req.URL.Path); err != nil || !calls || req.Method != http.MethodPost {
 			return req

@@ -67,10 +67,10 @@ func (c *Config) buildHandlerChain(health *health.Handler, stop *shutdown) {
 			await = nil
 		}
 		owner, forwarder := routing.Owner(b.Name()), proxy.NewForwarder(b.Name(), c.traced(b), c.memory, endings, serializer, await)
-		if further[owner] = b.further > 0; further[owner] {
+		if further[owner] = b.ofOthers(); further[owner] {
 			forwarder.Decide(c.generic.Authorization.Authorizer, authorizer.AuthorizerFunc(c.rights.Authorize))
 		}
-		if owner == routing.Core || owner == routing.Extensions {
+		if owner == routing.Core || owner.ServesCustomResources() {
 			forwarder.Measure()
 		}
 		forwarders[owner] = forwarder

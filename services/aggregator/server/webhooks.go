@@ -6,6 +6,7 @@ package server
 import (
 	"context"
 	"net/http"
+	"strings"
 	"time"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
@@ -20,7 +21,6 @@ import (
 	"github.com/tripod-k8s/tripod/internal/hop/trust"
 	"github.com/tripod-k8s/tripod/services/aggregator/routing"
 	"github.com/tripod-k8s/tripod/services/aggregator/status"
-	"github.com/tripod-k8s/tripod/services/list"
 )
 
 // Informers of different services do not hear of a new webhook in the same moment.
@@ -36,11 +36,11 @@ type webhookCalls struct {
 	validating admissionregistration.ValidatingWebhookConfigurationInformer
 	manifests  *manifestWebhooks
 	// conversion knows the conversion webhooks of CustomResourceDefinitions, which extensions calls.
-	conversion func(path string) (there, reported bool)
+	conversion func(service, path string) (there, reported bool)
 }
 
 func newWebhookCalls(
-	factory informers.SharedInformerFactory, manifests *manifestWebhooks, conversion func(path string) (there, reported bool),
+	factory informers.SharedInformerFactory, manifests *manifestWebhooks, conversion func(service, path string) (there, reported bool),
 ) *webhookCalls {
 	v1 := factory.Admissionregistration().V1()
 	c := &webhookCalls{
@@ -54,8 +54,11 @@ func newWebhookCalls(
 
 // received reports whether all webhooks that a service may call were received once.
 func (c *webhookCalls) received(service string) bool {
-	_, reported := c.conversion("")
-	return c.mutating.Informer().HasSynced() && c.validating.Informer().HasSynced() && (reported || service != trust.UserOf(list.Extensions))
+	reported := true
+	if servesCustomResources(service) {
+		_, reported = c.conversion(service, "")
+	}
+	return c.mutating.Informer().HasSynced() && c.validating.Informer().HasSynced() && reported
 }
 
 // gate goes around the handler chain built from config. Until webhooks were received it answers 503 to services that call one: Authorize
@@ -103,8 +106,10 @@ func (c *webhookCalls) named(service, path string) (bool, error) {
 	if path == "" {
 		return false, nil
 	}
-	if there, _ := c.conversion(path); there && service == trust.UserOf(list.Extensions) {
-		return true, nil
+	if servesCustomResources(service) {
+		if there, _ := c.conversion(service, path); there {
+			return true, nil
+		}
 	}
 	mutating, err := c.mutating.Lister().List(labels.Everything())
 	if err != nil {
@@ -145,4 +150,19 @@ func isAt(config admissionregistrationv1.WebhookClientConfig, path string) bool 
 		return loopback.WebhookPath(service.Namespace, service.Name, service.Port, service.Path) == path
 	}
 	return config.URL != nil && loopback.WebhookPathOfURL(*config.URL) == path
+}
+
+// servesCustomResources reports whether the user of a service is a partition of extensions, such as the default one.
+func servesCustomResources(user string) bool {
+	service, ok := strings.CutPrefix(user, trust.UserOf(""))
+	return ok && routing.Owner(service).ServesCustomResources()
+}
+
+// conversion reports whether a replica of a partition of extensions will call a conversion webhook at a path of the kubernetes Service.
+// reported is false if no replica has said yet what it will call.
+func (all backends) conversion(user, path string) (there, reported bool) {
+	if b := all.named(routing.Owner(strings.TrimPrefix(user, trust.UserOf("")))); b != nil {
+		return b.feed.CallsWebhookAt(path)
+	}
+	return false, false
 }

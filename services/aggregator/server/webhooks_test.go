@@ -106,7 +106,7 @@ func TestServicesMayCallWebhooksOnly(t *testing.T) {
 	}
 }
 
-func noConversions(string) (there, reported bool) { return false, false }
+func noConversions(_, _ string) (there, reported bool) { return false, false }
 
 // ownedBy returns a context of a request to a path of the API group a, which somebody serves.
 func ownedBy(ctx context.Context, owner routing.Owner) context.Context {
@@ -116,11 +116,13 @@ func ownedBy(ctx context.Context, owner routing.Owner) context.Context {
 
 func TestExtensionsAloneCallsConversionWebhooks(t *testing.T) {
 	const path = "/apis/a/v1/conversions"
-	for name, allowed := range map[string]bool{trust.UserOf(list.Extensions): true, trust.UserOf(list.Core): false} {
+	for name, allowed := range map[string]bool{
+		trust.UserOf(list.Extensions): true, trust.UserOf("extensions-big"): true, trust.UserOf(list.Core): false, trust.UserOf("extensionsbig"): false,
+	} {
 		service := trusttest.Backend(t, name)
 		synctest.Test(t, func(t *testing.T) {
 			calls := newWebhookCalls(informers.NewSharedInformerFactory(fake.NewClientset(), 0), &manifestWebhooks{},
-				func(at string) (bool, bool) { return at == path, true })
+				func(_, at string) (bool, bool) { return at == path, true })
 			ctx := ownedBy(t.Context(), routing.Aggregated)
 			for at, there := range map[string]bool{path: true, path + "/x": false, "": false} {
 				decision, _, err := calls.Authorize(ctx, authorizer.AttributesRecord{User: service, Verb: "create", Path: at})
@@ -185,7 +187,7 @@ func TestServicesWaitForWebhooks(t *testing.T) {
 	core, extensions := trusttest.Backend(t, trust.UserOf(list.Core)), trusttest.Backend(t, trust.UserOf(list.Extensions))
 	factory := informers.NewSharedInformerFactory(fake.NewClientset(), 0)
 	reported := false
-	calls := newWebhookCalls(factory, &manifestWebhooks{}, func(string) (bool, bool) { return false, reported })
+	calls := newWebhookCalls(factory, &manifestWebhooks{}, func(_, _ string) (bool, bool) { return false, reported })
 	var sender user.Info
 	config := &genericapiserver.Config{Serializer: aggregatorscheme.Codecs}
 	config.Authentication.Authenticator = authenticator.RequestFunc(func(*http.Request) (*authenticator.Response, bool, error) {

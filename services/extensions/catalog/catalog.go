@@ -37,6 +37,8 @@ var own = apiextensionsv1.SchemeGroupVersion
 // catalog consists of the CustomResourceDefinitions that a replica knows.
 type catalog struct {
 	publisher Publisher
+	// definitions is set if the replica serves definitions to clients.
+	definitions bool
 	// build changes with whatever else determines the documents.
 	build string
 
@@ -57,8 +59,8 @@ type entry struct {
 
 // Follow publishes what the informer knows, from now on. The replica must serve custom resources by the same informer: its store changes
 // before its handlers run, so the replica serves what the catalog says. build names the version of this program.
-func Follow(informer cache.SharedIndexInformer, build string, publisher Publisher) error {
-	c := &catalog{publisher: publisher, build: build, entries: map[types.UID]entry{}}
+func Follow(informer cache.SharedIndexInformer, build string, definitions bool, publisher Publisher) error {
+	c := &catalog{publisher: publisher, definitions: definitions, build: build, entries: map[types.UID]entry{}}
 	registration, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc:    func(added any) { c.put(added.(*apiextensionsv1.CustomResourceDefinition)) },
 		UpdateFunc: func(_, updated any) { c.put(updated.(*apiextensionsv1.CustomResourceDefinition)) },
@@ -112,7 +114,10 @@ func (c *catalog) publish() {
 	if !c.complete {
 		return
 	}
-	served, webhooks := map[schema.GroupVersion]bool{own: true}, map[string]bool{}
+	served, webhooks := map[schema.GroupVersion]bool{}, map[string]bool{}
+	if c.definitions {
+		served[own] = true
+	}
 	digest := sha256.New()
 	fmt.Fprintln(digest, c.build)
 	for _, uid := range slices.Sorted(maps.Keys(c.entries)) {

@@ -49,11 +49,19 @@ func widgets(established bool) *apiextensionsv1.CustomResourceDefinition {
 	return crd
 }
 
+func TestAPartitionServesNoDefinitions(t *testing.T) {
+	informer := externalversions.NewSharedInformerFactory(fake.NewClientset(widgets(true)), 0).Apiextensions().V1().CustomResourceDefinitions().Informer()
+	heard := &told{make(chan *backendv1.Catalog, 10), make(chan string, 10), make(chan string, 10)}
+	require.NoError(t, Follow(informer, "build", false, heard))
+	go informer.RunWithContext(t.Context())
+	expect(t, <-heard.catalogs, "example.com/v1", "example.com/v2")
+}
+
 func TestCustomResourcesAreTold(t *testing.T) {
 	client := fake.NewClientset(widgets(false))
 	informer := externalversions.NewSharedInformerFactory(client, 0).Apiextensions().V1().CustomResourceDefinitions().Informer()
 	heard := &told{make(chan *backendv1.Catalog, 10), make(chan string, 10), make(chan string, 10)}
-	require.NoError(t, Follow(informer, "build", heard))
+	require.NoError(t, Follow(informer, "build", true, heard))
 	go informer.RunWithContext(t.Context())
 
 	// Nothing is told before all is known.

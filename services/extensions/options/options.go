@@ -6,6 +6,7 @@ package options
 
 import (
 	"context"
+	"fmt"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apiextensionsv1beta1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1beta1"
@@ -19,9 +20,12 @@ import (
 	aggregatorscheme "k8s.io/kube-aggregator/pkg/apiserver/scheme"
 
 	"github.com/tripod-k8s/tripod/internal/backend"
+	"github.com/tripod-k8s/tripod/internal/hop/addresses"
 	"github.com/tripod-k8s/tripod/internal/service"
 	"github.com/tripod-k8s/tripod/internal/service/settings"
+	"github.com/tripod-k8s/tripod/services/extensions/definitions"
 	"github.com/tripod-k8s/tripod/services/list"
+	"github.com/tripod-k8s/tripod/services/shared/partitions"
 	"github.com/tripod-k8s/tripod/services/shared/plugins"
 	"github.com/tripod-k8s/tripod/services/shared/policy"
 )
@@ -32,12 +36,17 @@ type Options struct {
 	policy.AccessOptions
 	// ClientCert authenticates direct clients, if they are allowed.
 	ClientCert genericoptions.ClientCertAuthenticationOptions
+	// Partition is the partition of custom resources that the replica serves, and PartitionGroups are the API groups of each (NAME=GROUP,...).
+	Partition       string
+	PartitionGroups []string
 }
 
 // Completed are options that were completed and found valid.
 type Completed struct {
 	*Options
 	backend.Neighbours
+	// Scope is what this replica serves.
+	Scope definitions.Scope
 }
 
 // New returns options with kube-apiserver's defaults, except that a shutdown ends watches.
@@ -68,12 +77,24 @@ func (o *Options) Flags() *cliflag.NamedFlagSets {
 	o.ClientCert.AddFlags(sets.FlagSet("authentication"))
 	o.AccessOptions.AddFlags(sets)
 	o.AddTripodFlags(sets)
+	own := sets.FlagSet("tripod")
+	own.StringVar(&o.Partition, partitionFlag, o.Partition,
+		"Name of the partition of custom resources that this replica serves. Without the flag, it serves the default partition: "+
+			"CustomResourceDefinitions, and the custom resources of all API groups without a partition.")
+	own.StringArrayVar(&o.PartitionGroups, partitionGroupsFlag, o.PartitionGroups,
+		"API groups of a partition (NAME=GROUP[,GROUP...]), each the name of a group, or *.SUFFIX for all groups below SUFFIX. Repeat the flag "+
+			"for each partition, and give all replicas of extensions the same. --"+addresses.BackendsFileFlag+" takes its place.")
 	return sets
 }
 
 // Validate returns every problem of the flags.
 func (o *Options) Validate() []error {
 	errs := append(o.Options.Validate(), o.AccessOptions.Validate()...)
+	if found, wrong := o.Find(); len(wrong) == 0 {
+		if _, err := o.scope(found); err != nil {
+			errs = append(errs, err)
+		}
+	}
 	// --runtime-config is the same for all services, so it may name groups of other services.
 	enablement := genericoptions.APIEnablementOptions{RuntimeConfig: settings.RenameCoreGroup(o.APIEnablement.RuntimeConfig)}
 	return append(errs, enablement.Validate(apiextensionsapiserver.Scheme, clientgoscheme.Scheme, aggregatorscheme.Scheme)...)
@@ -85,6 +106,44 @@ func (o *Options) Complete(context.Context) (*Completed, error) {
 	if err != nil {
 		return nil, err
 	}
+	scope, err := o.scope(neighbours)
+	if err != nil {
+		return nil, err
+	}
+	if !scope.IsDefault() {
+		o.Name = addresses.PartitionBackend(scope.Partition)
+	}
 	o.Authorization.Complete()
-	return &Completed{Options: o, Neighbours: neighbours}, nil
+	return &Completed{Options: o, Neighbours: neighbours, Scope: scope}, nil
+}
+
+const (
+	partitionFlag       = "partition"
+	partitionGroupsFlag = "partition-groups"
+)
+
+// scope returns what this replica serves, or the first that is wrong with that.
+func (o *Options) scope(found backend.Neighbours) (definitions.Scope, error) {
+	scope := definitions.Scope{Partition: o.Partition}
+	var err error
+	switch {
+	case found.Backends == nil:
+		if scope.Table, err = partitions.Parse(o.PartitionGroups); err != nil {
+			return scope, fmt.Errorf("--%s: %w", partitionGroupsFlag, err)
+		}
+	case len(o.PartitionGroups) > 0:
+		return scope, fmt.Errorf("--%s takes the place of --%s", addresses.BackendsFileFlag, partitionGroupsFlag)
+	default:
+		if scope.Table, err = partitions.In(found.Backends.Services); err != nil {
+			return scope, fmt.Errorf("--%s: %w", addresses.BackendsFileFlag, err)
+		}
+	}
+	if _, known := scope.Table[o.Partition]; !known && !scope.IsDefault() {
+		return scope, fmt.Errorf("--%s: no API groups are given for %q", partitionFlag, o.Partition)
+	}
+	if !scope.IsDefault() && len(found.Aggregator) == 0 {
+		return scope, fmt.Errorf("--%s needs the aggregator (--aggregator-servers): it sends the status of definitions to the default partition",
+			partitionFlag)
+	}
+	return scope, nil
 }

@@ -74,6 +74,33 @@ func TestCoreIsFoundByAFile(t *testing.T) {
 	}
 }
 
+func TestPartition(t *testing.T) {
+	flags := servicetest.Flags{"partition": "big", "partition-groups": "big=*.example.com", "aggregator-servers": "https://127.0.0.1:6443"}
+	completed, err := complete(t, flags)
+	require.NoError(t, err)
+	assert.Equal(t, "extensions-big", completed.Name)
+	assert.True(t, completed.Scope.Has("boats.a.example.com"))
+	assert.False(t, completed.Scope.Has("boats.example.com"))
+	_, err = complete(t, flags.With(servicetest.Flags{"aggregator-servers": ""}))
+	require.ErrorContains(t, err, "--partition needs the aggregator (--aggregator-servers)")
+
+	path := filepath.Join(t.TempDir(), "backends.yaml")
+	replicas := addresses.Replicas{Servers: []string{"https://127.0.0.1:1"}}
+	b := addresses.Backends{
+		Core: replicas, Extensions: replicas, Aggregator: replicas,
+		Services: map[string]addresses.Service{"extensions-big": {Replicas: replicas, Groups: []string{"example.com"}}},
+	}
+	require.NoError(t, b.Write(path))
+	inFile := servicetest.Flags{"core-servers": "", "backends-file": path}
+	completed, err = complete(t, inFile)
+	require.NoError(t, err)
+	assert.Equal(t, "extensions", completed.Name)
+	assert.False(t, completed.Scope.HasGroup("example.com"))
+	assert.True(t, completed.Scope.HasGroup("apiextensions.k8s.io"))
+	_, err = complete(t, inFile.With(servicetest.Flags{"partition-groups": "big=example.com"}))
+	require.ErrorContains(t, err, "--backends-file takes the place of --partition-groups")
+}
+
 func TestWrongFlagsAreRefused(t *testing.T) {
 	servicetest.TestRefusals(t, New, goodFlags(t), []string{"core-servers"}, []servicetest.Refusal{
 		{Name: "no server of core", Flag: "core-servers", Value: "", Want: "--core-servers: required"},
@@ -84,6 +111,8 @@ func TestWrongFlagsAreRefused(t *testing.T) {
 		{Name: "an admission plugin for built-in resources", Flag: "enable-admission-plugins", Value: "LimitRanger", Want: "--enable-admission-plugins: LimitRanger does not belong here but to core"},
 		{Name: "that it is off", Flag: "disable-admission-plugins", Value: "ServiceAccount", Want: "--disable-admission-plugins: ServiceAccount does not belong here but to core"},
 		{Name: "an unknown admission plugin", Flag: "enable-admission-plugins", Value: "Nope", Want: `enable-admission-plugins plugin "Nope" is unknown`},
+		{Name: "an unknown partition", Flag: "partition", Value: "big", Want: `--partition: no API groups are given for "big"`},
+		{Name: "a built-in group", Flag: "partition-groups", Value: "big=apps", Want: "--partition-groups: partition big: apps has the group apps, which is built in"},
 		{Name: "an unknown group", Flag: "runtime-config", Value: "nope.io/v1=true", Want: "unknown api groups"},
 	}...)
 }

@@ -37,7 +37,9 @@ func NewConfig(ctx context.Context, o *options.Completed) (*Config, error) {
 			Definitions: generatedopenapi.GetOpenAPIDefinitions,
 		},
 		Codecs: service.Codecs(apiextensionsapiserver.Scheme),
-		Serves: func(gv schema.GroupVersion) bool { return gv == apiextensionsv1.SchemeGroupVersion },
+		Serves: func(gv schema.GroupVersion) bool {
+			return o.Scope.IsDefault() && gv == apiextensionsv1.SchemeGroupVersion
+		},
 		Access: func(config *genericapiserver.Config, core *rest.Config) error {
 			return applyAccess(ctx, o, config, core)
 		},
@@ -48,6 +50,7 @@ func NewConfig(ctx context.Context, o *options.Completed) (*Config, error) {
 		return nil, err
 	}
 	generic := config.Generic
+	applyPartition(o, config)
 	return &Config{
 		options: o, backend: config,
 		apiextensions: &apiextensionsapiserver.Config{

@@ -17,6 +17,7 @@ import (
 	"github.com/tripod-k8s/tripod/internal/service"
 	"github.com/tripod-k8s/tripod/internal/service/settings"
 	"github.com/tripod-k8s/tripod/services/extensions/catalog"
+	"github.com/tripod-k8s/tripod/services/extensions/definitions"
 	"github.com/tripod-k8s/tripod/services/extensions/openapi"
 )
 
@@ -25,17 +26,18 @@ type Server struct {
 	backend *backend.Server
 	// definitions are the CustomResourceDefinitions that the server follows.
 	definitions *apiextensionsapiserver.CustomResourceDefinitions
+	scope       definitions.Scope
 }
 
 // New builds the server.
 func New(c *Config) (*Server, error) {
 	// Paths without a handler are 404 only once all CustomResourceDefinitions are known, and 503 before.
 	notFound := notfoundhandler.New(c.backend.Generic.Serializer, genericapifilters.NoMuxAndDiscoveryIncompleteKey)
-	definitions, err := c.apiextensions.Complete().New(genericapiserver.NewEmptyDelegateWithCustomHandler(notFound))
+	api, err := c.newDefinitions(genericapiserver.NewEmptyDelegateWithCustomHandler(notFound))
 	if err != nil {
 		return nil, err
 	}
-	if err := installRootDiscovery(definitions.GenericAPIServer); err != nil {
+	if err := installRootDiscovery(api.GenericAPIServer); err != nil {
 		return nil, err
 	}
 	modes, err := c.options.Authorization.ModesInForce()
@@ -46,21 +48,22 @@ func New(c *Config) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	server, err := c.backend.NewServer(definitions.GenericAPIServer, own)
+	own.SetPartitions(c.options.Scope.Table.String())
+	server, err := c.backend.NewServer(api.GenericAPIServer, own)
 	if err != nil {
 		return nil, err
 	}
-	return &Server{backend: server, definitions: definitions}, nil
+	return &Server{backend: server, definitions: api, scope: c.options.Scope}, nil
 }
 
 // Run implements service.Server.
 func (s *Server) Run(ctx context.Context, ports *service.Ports) error {
 	return s.backend.Run(ctx, ports, func(publisher backend.Publisher) error {
-		definitions := s.definitions.Informers.Apiextensions().V1().CustomResourceDefinitions()
+		followed := s.definitions.Informers.Apiextensions().V1().CustomResourceDefinitions()
 		api := s.definitions.GenericAPIServer
-		api.OpenAPIVersionedService.UpdateSpecLazy(openapi.New(api.StaticOpenAPISpec, definitions.Lister()))
+		api.OpenAPIVersionedService.UpdateSpecLazy(openapi.New(api.StaticOpenAPISpec, followed.Lister()))
 		// Without it, apiextensions-apiserver does not start the controller that package openapi replaces.
 		api.OpenAPIVersionedService = nil
-		return catalog.Follow(definitions.Informer(), version.Get().GitVersion, publisher)
+		return catalog.Follow(followed.Informer(), version.Get().GitVersion, s.scope.IsDefault(), publisher)
 	})
 }

@@ -19,7 +19,9 @@ import (
 	apiregistrationclient "k8s.io/kube-aggregator/pkg/client/clientset_generated/clientset/typed/apiregistration/v1"
 	"k8s.io/kube-aggregator/pkg/controllers/autoregister"
 
+	"github.com/tripod-k8s/tripod/internal/hop/addresses"
 	"github.com/tripod-k8s/tripod/internal/hop/trust"
+	"github.com/tripod-k8s/tripod/services/aggregator/routing"
 	"github.com/tripod-k8s/tripod/services/aggregator/upstream"
 )
 
@@ -40,7 +42,7 @@ func (r *Registrar) mayHave(backend string, gv schema.GroupVersion) bool {
 // given reports whether a further backend is not kept from a group.
 func (r *Registrar) given(backend, group string) bool {
 	groups, limited := r.Groups[backend]
-	return !limited || slices.Contains(groups, group)
+	return !limited || slices.ContainsFunc(groups, func(pattern string) bool { return addresses.MatchGroup(pattern, group) })
 }
 
 // refuse logs that a backend does not get a group-version. The caller holds the mutex.
@@ -102,8 +104,25 @@ func (r *Registrar) ownerOf(gv schema.GroupVersion) string {
 		return stored // its backend has not reported yet
 	case slices.Contains(claimants, r.owners[gv]):
 		return r.owners[gv]
+	}
+	partition := r.partitionOf(gv.Group)
+	switch {
+	case slices.Contains(claimants, partition):
+		return partition
 	case len(claimants) > 0:
 		return claimants[0]
+	case stored != "" && partition != "" && r.claims[partition] == nil && r.mayHave(partition, gv):
+		return partition // the group has moved there, and the partition has not reported yet
+	}
+	return ""
+}
+
+// partitionOf returns the backend that is configured to serve the custom resources of a group, if that is not extensions.
+func (r *Registrar) partitionOf(group string) string {
+	for _, backend := range r.Backends {
+		if _, ok := addresses.PartitionOf(backend); ok && r.given(backend, group) {
+			return backend
+		}
 	}
 	return ""
 }
@@ -146,7 +165,7 @@ func (r *Registrar) Conflict(service *apiregistrationv1.APIService) (message str
 func (r *Registrar) others(gv schema.GroupVersion, owner string) []string {
 	return slices.DeleteFunc(r.claimants(gv), func(name string) bool {
 		// As in kube-apiserver, an APIService of a user may take the place of a CRD's.
-		return name == owner || owner == "" && name == upstream.Extensions
+		return name == owner || owner == "" && routing.Owner(name).ServesCustomResources()
 	})
 }
 

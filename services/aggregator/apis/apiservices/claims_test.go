@@ -178,6 +178,57 @@ func TestRunWaitsForNoFurtherBackend(t *testing.T) {
 	})
 }
 
+func newPartitioned(t *testing.T, registration *recorder, stored ...*apiregistrationv1.APIService) *Registrar {
+	t.Helper()
+	r := newRegistrar(t, registration, true, stored...)
+	r.Backends = append(r.Backends, "extensions-big", "extensions-small")
+	r.Groups = map[string][]string{"extensions-big": {"*.example.com"}, "extensions-small": {"small.example.org"}}
+	r.Set("core", coreServes)
+	return r
+}
+
+func TestAPartitionHasTheGroupsOfItsPatterns(t *testing.T) {
+	registration := newRecorder()
+	r := newPartitioned(t, registration)
+	small, foreign := schema.GroupVersion{Group: "small.example.org", Version: "v1"}, schema.GroupVersion{Group: "example.com", Version: "v1"}
+	r.Set("extensions", nil)
+	r.Set("extensions-big", []schema.GroupVersion{flunders, small, foreign})
+	assert.Equal(t, map[string]string{nameOf(flunders): "extensions-big"}, registration.registered())
+	r.Set("extensions-small", []schema.GroupVersion{small})
+	assert.Equal(t, map[string]string{nameOf(flunders): "extensions-big", nameOf(small): "extensions-small"}, registration.registered())
+}
+
+func TestAGroupMovesToItsPartition(t *testing.T) {
+	for name, partitionFirst := range map[string]bool{"the partition reports first": true, "replicas of extensions are new first": false} {
+		t.Run(name, func(t *testing.T) {
+			registration := newRecorder()
+			r := newPartitioned(t, registration, stored(flunders, "extensions"))
+			r.Set("extensions", []schema.GroupVersion{flunders})
+			assert.Equal(t, map[string]string{nameOf(flunders): "extensions"}, registration.registered(), "the first registration wins")
+			if partitionFirst {
+				r.Set("extensions-big", []schema.GroupVersion{flunders})
+				message, _ := r.Conflict(stored(flunders, "extensions"))
+				assert.Equal(t, "extensions serves wardle.example.com/v1, which is also claimed by extensions-big; requests go to extensions", message)
+			}
+			r.Set("extensions", nil)
+			assert.Equal(t, map[string]string{nameOf(flunders): "extensions-big"}, registration.registered(), "even before the partition reports")
+			r.Set("extensions-big", []schema.GroupVersion{flunders})
+			assert.Equal(t, map[string]string{nameOf(flunders): "extensions-big"}, registration.registered())
+		})
+	}
+}
+
+func TestANewGroupIsThatOfItsPartition(t *testing.T) {
+	registration := newRecorder()
+	r := newPartitioned(t, registration)
+	for _, backend := range []string{"extensions-big", "extensions"} { // which has an old configuration
+		r.Set(backend, []schema.GroupVersion{flunders})
+	}
+	assert.Equal(t, map[string]string{nameOf(flunders): "extensions-big"}, registration.registered())
+	r.Set("extensions-big", nil)
+	assert.Equal(t, map[string]string{nameOf(flunders): "extensions"}, registration.registered(), "the partition does not have it any more")
+}
+
 func TestConflicts(t *testing.T) {
 	registration := newRecorder()
 	r := newRegistrar(t, registration, true, stored(flunders, "wardle"))

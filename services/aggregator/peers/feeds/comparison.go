@@ -33,7 +33,7 @@ const (
 var (
 	differences = metrics.NewGaugeVec(&metrics.GaugeOpts{
 		Name: "tripod_configuration_differences",
-		Help: "How many differences of configuration the replicas of backends have, by what it is about (encryption, audit, admission), " +
+		Help: "How many differences of configuration the replicas of backends have, by what it is about (encryption, audit, admission, partitions), " +
 			"between replicas of one service or between services.",
 		StabilityLevel: metrics.ALPHA,
 	}, []string{"kind", "between"})
@@ -104,7 +104,7 @@ func (c *Comparison) change(apply func()) {
 	defer c.mu.Unlock()
 	apply()
 	now := c.compare()
-	for _, kind := range []string{settings.Encryption, settings.Audit, settings.Admission} {
+	for _, kind := range []string{settings.Encryption, settings.Audit, settings.Admission, settings.Partitions} {
 		for _, between := range []string{betweenReplicas, betweenServices} {
 			differences.WithLabelValues(kind, between).Set(float64(now.counts[[2]string{kind, between}]))
 		}

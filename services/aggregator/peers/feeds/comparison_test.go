@@ -75,6 +75,12 @@ func TestConfigurationsAreCompared(t *testing.T) {
 			want: "admission plugin A is off at this aggregator and on?it?says at core at a", counts: map[[2]string]int{{"admission", "services"}: 1},
 		},
 		{
+			name: "a replica with other partitions", own: divided("big=example.com"),
+			told:   map[string]replicas{"core": {"a": configured(nil, "", nil)}, "extensions": {"b": divided("big=example.com"), "c": divided("")}},
+			want:   "the list of partitions is big=example.com at extensions at b and empty at extensions at c",
+			counts: map[[2]string]int{{"partitions", "replicas"}: 1},
+		},
+		{
 			name: "an older replica", own: configured(nil, "off", nil), told: map[string]replicas{"core": {"a": nil, "c": configured(nil, "off", nil)}},
 			want: "unknown is the configuration of core at a", unknown: 1,
 		},
@@ -96,7 +102,7 @@ func TestConfigurationsAreCompared(t *testing.T) {
 			} else {
 				require.ErrorContains(t, err, tc.want)
 			}
-			for _, kind := range []string{"encryption", "audit", "admission"} {
+			for _, kind := range []string{"encryption", "audit", "admission", "partitions"} {
 				for _, between := range []string{betweenReplicas, betweenServices} {
 					got, err := testutil.GetGaugeMetricValue(differences.WithLabelValues(kind, between))
 					require.NoError(t, err)
@@ -130,4 +136,9 @@ func TestManyDifferencesAreNotAllTold(t *testing.T) {
 	err := c.Agree()
 	require.ErrorContains(t, err, "and 980 more")
 	assert.Equal(t, maxListed, strings.Count(err.Error(), "admission plugin"))
+}
+
+// divided is the configuration of a replica that knows partitions.
+func divided(table string) *backendv1.Configuration {
+	return &backendv1.Configuration{Partitions: &table}
 }

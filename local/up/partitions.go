@@ -1,0 +1,65 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package up
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/tripod-k8s/tripod/internal/hop/addresses"
+	"github.com/tripod-k8s/tripod/local/replicas"
+	"github.com/tripod-k8s/tripod/services/list"
+	"github.com/tripod-k8s/tripod/services/shared/partitions"
+)
+
+const partitionFlag = "--extensions-partition"
+
+// partitions returns the partitions of extensions.
+func (o *Options) partitions() (partitions.Table, error) {
+	table, err := partitions.Parse(o.Partitions)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", partitionFlag, err)
+	}
+	return table, nil
+}
+
+// divided returns the backends that are partitions of extensions, and the API groups of each.
+func (o *Options) divided() map[string][]string {
+	table, _ := o.partitions() // it is valid
+	backends := map[string][]string{}
+	for name, groups := range table {
+		backends[addresses.PartitionBackend(name)] = groups
+	}
+	return backends
+}
+
+// beside returns the names of all backends beside core and extensions.
+func (o *Options) beside() []string {
+	return append(slices.Sorted(maps.Keys(o.divided())), o.further()...)
+}
+
+// programs returns the programs of all backends beside core and extensions.
+func (o *Options) programs() (map[string]string, error) {
+	programs, err := o.furtherServices()
+	if err != nil {
+		return nil, err
+	}
+	divided := o.divided()
+	if len(divided) == 0 {
+		return programs, nil
+	}
+	extensions, err := replicas.Binary(list.Program(list.Extensions))
+	for name := range divided {
+		programs[name] = extensions
+	}
+	return programs, err
+}
+
+// partition returns the flags of a replica of a partition.
+func (a *arguments) partition(service, replica string) []string {
+	name, _ := addresses.PartitionOf(service)
+	args := append(a.shared(service, replica), "--partition="+name)
+	return append(args, forReplica(replica, a.options.ExtensionsArgs)...)
+}
