@@ -34,7 +34,7 @@ type Plugin struct {
 type ReadyCheck struct {
 	// Name is the name of the check in /readyz: lower case, with "-".
 	Name string
-	// Check returns what is wrong. It heeds the context, which ends after a second. Who asks learns the name only: the log has the error.
+	// Check returns what is wrong. It heeds the context, which ends after a second. Callers see only the name: the log has the error.
 	Check func(context.Context, *Environment) error
 }
 

@@ -17,11 +17,11 @@ import (
 const (
 	// checkTimeout is shorter than an aggregator waits for an answer to its probe.
 	checkTimeout = time.Second
-	// checkFresh is how long a result counts. Anybody may ask.
+	// checkFresh is how long a result counts. Any client may ask.
 	checkFresh = 500 * time.Millisecond
 )
 
-// errNotReady is what everybody may know.
+// errNotReady is what any client may know.
 var errNotReady = errors.New("not ready: see the log of the replica")
 
 // shared is a ReadyCheck whose result all share who ask at the same time.

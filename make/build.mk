@@ -16,7 +16,7 @@ build-controllers:
 	$(GO_BUILD) -o $(BIN)/tripod-controllers ./cmd/tripod-controllers
 
 # Where an image is to be pushed belongs to its name: IMAGE_REPOSITORY=ghcr.io/you.
-# The default names no registry: nodes find such images only if somebody loaded them.
+# The default names no registry: nodes find such images only if these were loaded.
 IMAGE_REPOSITORY ?= localhost/tripod-k8s
 pack_images = GOWORK=off go run -C tools/images . -services $(abspath $(SERVICE_LIST)) -commands '$(COMMANDS)' -repository $(IMAGE_REPOSITORY) -version $(VERSION) -revision $(COMMIT) -created $(COMMIT_TIME)
 .PHONY: wardle

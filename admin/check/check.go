@@ -58,7 +58,7 @@ func (c *Check) Run(ctx context.Context) error {
 	return nil
 }
 
-// note says how services differ. Another API server knows nothing of that, and not everybody may ask.
+// note says how services differ. Another API server knows nothing of that, and not every user may ask.
 func (c *Check) note(ctx context.Context) {
 	if c.Health == nil {
 		return

@@ -89,7 +89,7 @@ func newJoinTokenCommand() *cobra.Command {
 		Use:   "token",
 		Short: "Make a bootstrap token and print the kubeadm join command",
 		Long: `Make a bootstrap token and print the command that a node runs to join, with the hash of the CA that it shall trust. Keep the command
-secret: with the token, anybody can join a node.`,
+secret: with the token, any machine can join.`,
 		Example: `  tripod join token --kubeconfig tripod.kubeconfig --ttl 1h`,
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {

@@ -88,7 +88,7 @@ func writeStaticPods(ctx context.Context, out io.Writer, pods kubeapiserver.Stat
 		return fmt.Errorf("%s: %w", manifest, err)
 	}
 	say := func(said string) {
-		fmt.Fprintln(out, said) //nolint:errcheck // nobody reads it then
+		fmt.Fprintln(out, said) //nolint:errcheck // it is not read then
 	}
 	for _, note := range made.Notes {
 		say("note: " + note)

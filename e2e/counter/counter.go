@@ -36,7 +36,7 @@ const (
 )
 
 // Counter updates one ConfigMap again and again, as clients do: each time with the resourceVersion of its last write, and with a retry while
-// the API server is down. It fails if somebody else changed the object, or if an informer saw the object lost or going back.
+// the API server is down. It fails if another client changed the object, or if an informer saw the object lost or going back.
 type Counter struct {
 	objects  typedcorev1.ConfigMapInterface
 	follower follower
@@ -98,7 +98,7 @@ func (c *Counter) run(ctx context.Context, object *corev1.ConfigMap) {
 		next.Data["n"] = strconv.Itoa(c.written + 1)
 		stored, err := c.objects.Update(writing, next, metav1.UpdateOptions{})
 		if apierrors.IsConflict(err) {
-			// Either the last write succeeded although its answer was lost, or somebody else wrote.
+			// Either the last write succeeded although its answer was lost, or another client wrote.
 			stored, err = c.objects.Get(writing, name, metav1.GetOptions{})
 			if err == nil && stored.Data["n"] != next.Data["n"] {
 				c.err = apierrors.NewConflict(corev1.Resource("configmaps"), name, nil)

@@ -66,7 +66,7 @@ func Workers(count int) Option {
 	return func(options *kindcluster.Options) { options.Workers = count }
 }
 
-// Bare gives the cluster nodes on which nobody has run kubeadm yet, and loads no images.
+// Bare gives the cluster nodes without kubeadm, and loads no images.
 func Bare() Option {
 	return func(options *kindcluster.Options) { options.Bare = true }
 }

@@ -9,6 +9,7 @@
 //     and files that it names.
 //   - The files and folders that a doc.go names exist.
 //   - docs/search-reference.md has each reason of the conditions of search.
+//   - No page and no comment has a word for an actor without a name (words.go).
 package main
 
 import (
@@ -83,7 +84,11 @@ func check() (problems []string, err error) {
 		return nil, err
 	}
 	unexplained, err := checkReasons(texts)
-	return slices.Concat(problems, unmapped, wrong, lost, unexplained), err
+	if err != nil {
+		return nil, err
+	}
+	nameless, err := checkWords()
+	return slices.Concat(problems, unmapped, wrong, lost, unexplained, nameless), err
 }
 
 // follow returns the error of a link of a page, or "".

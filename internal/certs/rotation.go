@@ -12,7 +12,7 @@ import (
 	"slices"
 )
 
-// Rotation is how far the replacement of an authority has come. Before each step, everybody who trusts the authority must have
+// Rotation is how far the replacement of an authority has come. Before each step, every program that trusts the authority must have
 // seen the step before, or connections fail.
 type Rotation string
 

@@ -49,8 +49,8 @@ func startProbes(where *addresses.BindFlag, waitsFor string) (*Probes, error) {
 	return s, nil
 }
 
-// newProbeServer returns a server that anybody may connect to. It closes connections of clients that send, read or ask nothing. A probe is
-// small, and uses a connection of its own.
+// newProbeServer returns a server that any client may connect to. It closes connections of clients that send, read or ask nothing. A probe
+// is small, and uses a connection of its own.
 func newProbeServer(handler http.Handler) *http.Server {
 	return &http.Server{
 		Handler:        handler,

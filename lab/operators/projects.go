@@ -40,7 +40,7 @@ func (p project) folder() string { return path.Base(p.Repository) }
 // key is the name of the sources in kept results.
 func (p project) key() string { return p.folder() + "@" + p.Commit }
 
-// reasonFor returns why a test fails, or "" if nobody has found out.
+// reasonFor returns why a test fails, or "" if that is unknown.
 func (p project) reasonFor(test string) string {
 	for _, k := range p.Known {
 		if matched, err := regexp.MatchString(k.Tests, test); err == nil && matched {

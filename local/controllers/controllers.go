@@ -26,7 +26,7 @@ import (
 )
 
 // Stages tell kwok how nodes and pods change: a node is ready, a pod runs at once, and is gone at once when it is deleted. They also
-// disable what kwok would serve to everybody on this machine.
+// disable what kwok would serve to all users of this machine.
 //
 //go:embed stages.yaml
 var Stages []byte

@@ -19,7 +19,7 @@
 //
 // # The way of a request
 //
-//   - routing/request.go: the class of the request. It is made once, and everybody later uses it.
+//   - routing/request.go: the class of the request. It is made once, and all later steps use it.
 //   - routing/table.go: who owns the path? core, extensions, another backend, the aggregator itself, or an aggregated API server.
 //   - server/chain.go: the short chain of handlers for backends, and kube-apiserver's full chain for the rest.
 //   - authn/authentication.go: who sent it? authn/tokens asks core about bearer tokens and caches the answers.

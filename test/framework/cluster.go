@@ -136,7 +136,7 @@ func (u *users) certificate(name string, groups []string) (certFile, keyFile str
 	return u.store.CertFile(file), u.store.KeyFile(file), err
 }
 
-// FreePort returns a TCP port of the loopback address on which nobody listens.
+// FreePort returns a TCP port of the loopback address on which no program listens.
 func FreePort() (int, error) {
 	const tries = 200
 	var err error

@@ -22,7 +22,7 @@ func (c *connections) close() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for connection := range c.open {
-		_ = connection.Close() // nobody uses it any more
+		_ = connection.Close() // it is not used any more
 	}
 	c.open = nil
 }

@@ -49,7 +49,7 @@ func Eventually(t testing.TB, what string, condition func(context.Context) error
 // UniqueName returns a name that no other test uses.
 func UniqueName(prefix string) string { return prefix + "-" + utilrand.String(6) }
 
-// CreateNamespace creates a namespace for a test. Nobody removes it: it goes with the cluster.
+// CreateNamespace creates a namespace for a test. It is not removed: it goes with the cluster.
 func CreateNamespace(t testing.TB, cluster *Cluster) string {
 	t.Helper()
 	name, err := newNamespace(t.Context(), cluster)

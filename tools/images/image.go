@@ -139,7 +139,7 @@ func (b build) config(s spec, platform v1.Platform) *v1.ConfigFile {
 		Config: v1.Config{
 			User:       s.user,
 			Entrypoint: []string{binaryDir + s.binaries[0]},
-			// The only directory that everybody may write to, if the root of the container is writable at all.
+			// The only directory that every user may write to, if the root of the container is writable at all.
 			Env:        []string{"PATH=" + filepath.Clean(binaryDir), "HOME=/tmp"},
 			WorkingDir: "/",
 			Labels: map[string]string{

@@ -3,7 +3,7 @@
 
 // Command release packs what `make release` has built into the files of a release: an archive of the binaries and a list of their modules
 // (SBOM) for each platform, the container images and their digests, the chart, and checksums of all. The same input gives the same bytes,
-// whoever packs it.
+// on any machine.
 package main
 
 import (

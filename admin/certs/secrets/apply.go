@@ -36,7 +36,7 @@ const (
 type Result struct {
 	Secret string `json:"secret"`
 	Action Action `json:"action"`
-	// Expires is when the certificate expires, if anybody checks that.
+	// Expires is when the certificate expires, if a client checks that.
 	Expires *time.Time `json:"expires,omitempty"`
 	// Rotation is how far the replacement of an authority has come.
 	Rotation certs.Rotation `json:"rotation,omitempty"`

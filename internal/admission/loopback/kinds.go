@@ -111,7 +111,7 @@ func (s *splitter) fetchGroups(ctx context.Context, seen string) (version string
 	if err != nil {
 		return "", false
 	}
-	defer response.Body.Close() //nolint:errcheck // nobody reads it
+	defer response.Body.Close() //nolint:errcheck // it is not read
 	switch response.StatusCode {
 	case http.StatusOK:
 		s.heard.Store(true)

@@ -104,7 +104,7 @@ func (s *splitter) sharedDocument(req *http.Request, openAPI bool) (*http.Respon
 	// Before the aggregator's first answer, the service's own document is better than none. Policies with parameters of this service must
 	// be in force, or the service might not start, and the aggregator would wait for it.
 	if err == nil {
-		response.Body.Close() //nolint:errcheck // nobody reads it
+		response.Body.Close() //nolint:errcheck // it is not read
 	}
 	return s.toSelf(req)
 }
@@ -144,7 +144,7 @@ func asAbsence(req *http.Request, response *http.Response) *http.Response {
 	}
 	switch response.StatusCode {
 	case http.StatusUnauthorized, http.StatusForbidden, http.StatusTooManyRequests:
-		response.Body.Close() //nolint:errcheck // nobody reads it
+		response.Body.Close() //nolint:errcheck // it is not read
 		return unavailable(req, fmt.Errorf("the aggregator answers %s", http.StatusText(response.StatusCode)))
 	}
 	return response

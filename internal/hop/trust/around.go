@@ -43,7 +43,7 @@ func (a *around) Authorize(ctx context.Context, attributes authorizer.Attributes
 	return a.askAfter(ctx, attributes, all)
 }
 
-// askAfter returns the decision if nobody before has an opinion.
+// askAfter returns the decision if no earlier authorizer has an opinion.
 func (a *around) askAfter(ctx context.Context, attributes authorizer.Attributes, all opinions) (authorizer.Decision, string, error) {
 	for _, each := range a.after {
 		if all.add(each.Authorize(ctx, attributes)) {

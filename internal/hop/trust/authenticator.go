@@ -161,7 +161,7 @@ type sender struct {
 var (
 	errNotAggregator = errors.New("only the aggregator may say who sent a request")
 	errNoEnvelope    = errors.New("a request of the aggregator must say who sent it")
-	errAnonymous     = errors.New("this service lets nobody in without credentials")
+	errAnonymous     = errors.New("this service accepts no request without credentials")
 )
 
 // of returns the sender, and removes the envelope from the request.

@@ -26,7 +26,7 @@ func (a *around) ConditionsAwareAuthorize(ctx context.Context, attributes author
 }
 
 // EvaluateConditions implements authorizer.Authorizer. Only the decisions of policy have conditions. If these leave it without an opinion,
-// nobody else is asked.
+// no other authorizer is asked.
 func (a *around) EvaluateConditions(
 	ctx context.Context, decision authorizer.ConditionsAwareDecision, data authorizer.ConditionsData,
 ) (authorizer.Decision, string, error) {

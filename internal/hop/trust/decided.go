@@ -117,7 +117,7 @@ func Question(asked authorizer.Attributes) []byte {
 // isAbout reports whether attributes are those of the request itself, as its sender sent it.
 func isAbout(ctx context.Context, attributes authorizer.Attributes, from user.Info) bool {
 	if from == nil || attributes.GetUser() != from {
-		return false // somebody else: the user whom the sender impersonates
+		return false // another user: the one whom the sender impersonates
 	}
 	own, err := genericapifilters.GetAuthorizerAttributes(ctx)
 	return err == nil && reflect.DeepEqual(own, attributes)

@@ -24,7 +24,7 @@ const minSeats = 10
 // for that request.
 //
 // Each service has exempt seats: a tenth of the server's requests in flight. Further requests queue like those of any user, so a service
-// that runs wild starves nobody. Fairness returns nil if the server has no API Priority and Fairness.
+// that runs wild starves no user. Fairness returns nil if the server has no API Priority and Fairness.
 func Fairness(config *server.Config) utilflowcontrol.Interface {
 	if config.FlowControl == nil {
 		return nil

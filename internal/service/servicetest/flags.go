@@ -81,8 +81,8 @@ type Refusal struct {
 	Want string
 }
 
-// everybody lists what every service refuses.
-var everybody = []Refusal{
+// common lists the flags that every service refuses.
+var common = []Refusal{
 	{"no etcd", "etcd-servers", "", "--etcd-servers must be specified"},
 	{"no service CA", "service-ca-file", "", "--service-ca-file: required"},
 	{"a service certificate that does not exist", "service-cert-file", "missing.crt", "--service-cert-file: open missing.crt"},
@@ -93,7 +93,7 @@ var everybody = []Refusal{
 // TestRefusals tests that a service refuses what all services refuse, and some more. good are flags that it accepts. replaced are the flags
 // that --backends-file replaces.
 func TestRefusals[O Options[Completed], Completed any](t *testing.T, newOptions func() O, good Flags, replaced []string, more ...Refusal) {
-	for _, test := range append(everybody, more...) {
+	for _, test := range append(common, more...) {
 		t.Run(test.Name, func(t *testing.T) {
 			flags := good.With(Flags{test.Flag: test.Value})
 			if test.Flag == "backends-file" {

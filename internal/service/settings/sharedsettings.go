@@ -73,7 +73,7 @@ func Of(components compatibility.ComponentGlobalsRegistry, runtimeConfig cliflag
 
 func minor(v *version.Version) string { return fmt.Sprintf("%d.%d", v.Major(), v.Minor()) }
 
-// Differences says what theirs and ours disagree about, sorted. Nil settings agree with everybody: they are those of a replica
+// Differences says what theirs and ours disagree about, sorted. Nil settings agree with all others: they are those of a replica
 // that does not tell.
 func Differences(ours, theirs *backendv1.Settings) []string {
 	if ours == nil || theirs == nil {

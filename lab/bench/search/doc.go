@@ -6,7 +6,7 @@
 // Both copy the same objects of the same members, two kube-apiservers, into databases of the same PostgreSQL, one after the other. Then bench asks both the
 // same. At last, search alone copies a million objects of members that bench itself plays, and answers searches among them.
 //
-// Objects of the members are written into their etcd, so that nobody waits for admission. They are applications: a Deployment with its ReplicaSet and
+// Objects of the members are written into their etcd, so that no request waits for admission. They are applications: a Deployment with its ReplicaSet and
 // six pods, a Service and a ConfigMap.
 //
 //	go run ./lab/bench/search                                        # search alone

@@ -16,7 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// fake is a cluster that has applications which nobody stores. It knows what search asks of a cluster: discovery, streaming lists, watches, and lists that
+// fake is a cluster that has applications that are not stored. It knows what search asks of a cluster: discovery, streaming lists, watches, and lists that
 // only show that it answers.
 type fake struct {
 	cluster, apps int

@@ -137,7 +137,7 @@ type WatchResponse struct {
 	// are.
 	Established []*Established `protobuf:"bytes,6,rep,name=established,proto3" json:"established,omitempty"`
 	// How the replica was started. In the first message of a stream, and again when its configuration changed. A replica that does not tell is
-	// taken to agree with everybody.
+	// taken to agree with all others.
 	Settings      *Settings `protobuf:"bytes,7,opt,name=settings,proto3" json:"settings,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -580,7 +580,7 @@ func (x *AuthenticateRequest) GetAudiences() []string {
 	return nil
 }
 
-// AuthenticateResponse says whose token it is, or that it is nobody's.
+// AuthenticateResponse names the user of the token, if there is one.
 type AuthenticateResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Whose token it is. Absent when it is not good.
@@ -605,7 +605,7 @@ type AuthenticateResponse struct {
 	// The last invalidation of that run (WatchResponse.sequence) before the token was looked at. An answer must not be
 	// kept when a later one names one of its dependencies.
 	Sequence uint64 `protobuf:"varint,10,opt,name=sequence" json:"sequence,omitempty"`
-	// Whether invalidations tell of everything that ends the token before its time. If not, only who asks again hears of it: a token of
+	// Whether invalidations tell of everything that ends the token before its time. If not, callers have to ask again: a token of
 	// a webhook or of an issuer may have been revoked since.
 	RevocationIsTold bool `protobuf:"varint,11,opt,name=revocation_is_told,json=revocationIsTold" json:"revocation_is_told,omitempty"`
 	unknownFields    protoimpl.UnknownFields

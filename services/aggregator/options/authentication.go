@@ -58,7 +58,7 @@ func (o *AuthenticationOptions) Validate() []error {
 	return errs
 }
 
-// applyAuthorization lets no anonymous clients in where everybody may do everything, as kube-apiserver does.
+// applyAuthorization lets no anonymous clients in where every client may do everything, as kube-apiserver does.
 func (o *AuthenticationOptions) applyAuthorization(authorization *policy.Options) {
 	if o.AllowAnonymous && authorization.AlwaysAllow() {
 		klog.InfoS("Anonymous requests are unauthorized, because --authorization-mode=AlwaysAllow would allow them everything")

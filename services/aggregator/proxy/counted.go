@@ -69,7 +69,7 @@ func (c counted) RoundTrip(req *http.Request) (*http.Response, error) {
 		return resp, nil
 	}
 	if !c.reservation.TakeAnswer(bytes) {
-		_ = resp.Body.Close() // nobody reads it
+		_ = resp.Body.Close() // it is not read
 		return nil, errTooMuch
 	}
 	return resp, nil

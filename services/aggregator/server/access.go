@@ -57,8 +57,8 @@ func (c *Config) applyAuthentication() error {
 	return nil
 }
 
-// healthPaths can be read before policy is known: whoever waits for this server or restarts it asks there. They are
-// those that kube-apiserver's system:public-info-viewer opens to everybody.
+// healthPaths can be read before policy is known: a client that waits for this server or restarts it asks there. They are
+// those that kube-apiserver's system:public-info-viewer opens to all users.
 var healthPaths = []string{"/healthz", "/livez", "/readyz"}
 
 // applyAuthorization authorizes what the aggregator serves itself and what it sends to aggregated API

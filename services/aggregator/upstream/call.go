@@ -53,7 +53,7 @@ func (b *Backend) RoundTrip(req *http.Request) (*http.Response, error) {
 	resp, err := c.send()
 	if err == nil && b.mayNotSend(resp, class) {
 		err = &RedirectError{b.name}
-		_ = resp.Body.Close() // nobody reads it
+		_ = resp.Body.Close() // it is not read
 	}
 	if err != nil {
 		c.body.Close()

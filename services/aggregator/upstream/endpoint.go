@@ -94,7 +94,7 @@ func (e *endpoint) roundTrip(req *http.Request, body io.ReadCloser, kind balance
 	e.waiting.end(x)
 	if err == nil && (resp.StatusCode < 100 || resp.StatusCode > 999) { // x/net/http2 accepts such a status
 		err = &connections.Error{Reason: connections.Broken, Err: fmt.Errorf("the replica answers with the status %d", resp.StatusCode)}
-		_ = resp.Body.Close() // nobody reads it
+		_ = resp.Body.Close() // it is not read
 	}
 	if err != nil {
 		watch.cancel()
@@ -107,7 +107,7 @@ func (e *endpoint) roundTrip(req *http.Request, body io.ReadCloser, kind balance
 		if resp.ContentLength >= 0 {
 			forget(resp)
 		} else {
-			_ = resp.Body.Close() // nobody reads it
+			_ = resp.Body.Close() // it is not read
 		}
 		x.end()
 		return nil, &connections.Error{Reason: connections.Unknown, Err: req.Context().Err()}

@@ -145,7 +145,7 @@ func (s *sharedWatches) open(opening chan struct{}) {
 	late.Stop()
 	var opened *session
 	if err == nil {
-		defer resp.Body.Close() //nolint:errcheck // nobody reads the rest
+		defer resp.Body.Close() //nolint:errcheck // the rest is not read
 		opened, err = s.opened(resp)
 	}
 	s.mu.Lock()

@@ -44,7 +44,7 @@ type Completed struct {
 }
 
 // RefusesAnonymous reports whether core refuses clients without credentials, also those that the aggregator has let in: those that core
-// itself would not let in, and all where everybody may do everything.
+// itself would not let in, and all where every client may do everything.
 func (o *Completed) RefusesAnonymous() bool {
 	return !o.Access.Anonymous.Enabled || slices.Contains(o.Access.Modes, modes.ModeAlwaysAllow)
 }

@@ -42,7 +42,7 @@ const (
 	OtherMemory = 32 << 20
 )
 
-// Memory is for all that a process follows. If it is used up, the party that takes most gives way with its largest: nobody keeps the
+// Memory is for all that a process follows. If it is used up, the party that takes most gives way with its largest: no party keeps the
 // objects of others from being known.
 type Memory struct{ own, others pool }
 

@@ -20,19 +20,19 @@ import (
 
 // Errors of objects that are not known.
 var (
-	// ErrUnread says that nobody knows yet whether an object exists. It wraps why, if the cluster refuses to tell.
+	// ErrUnread says that it is unknown yet whether an object exists. It wraps why, if the cluster refuses to tell.
 	ErrUnread   = errors.New("was not read yet")
 	ErrNotFound = errors.New("does not exist")
 )
 
-// Objects follows objects from the moment when somebody first asks for them. Only one goroutine may use it.
+// Objects follows objects from the first request for them. Only one goroutine may use it.
 type Objects struct {
 	client  dynamic.Interface
 	memory  *Memory
 	changed func()
 	// followers have an empty name for all objects of a resource.
 	followers map[target]*follower
-	// Bounds are Standard, and Trim removes from objects of a resource what nobody needs. Most is how many single objects are followed at
+	// Bounds are Standard, and Trim removes unused fields from objects of a resource. Most is how many single objects are followed at
 	// most, or zero if there is no bound. Change them before anything is followed.
 	Bounds Bounds
 	Trim   map[schema.GroupVersionResource]func(*unstructured.Unstructured)
@@ -122,7 +122,7 @@ func (o *Objects) makeRoom(party string) bool {
 	return true
 }
 
-// Sweep stops to follow what nobody has asked for since the last Sweep.
+// Sweep stops informers that were not used since the last Sweep.
 func (o *Objects) Sweep() {
 	for target, f := range o.followers {
 		if !f.used {
@@ -301,7 +301,7 @@ func (f *follower) giveWay(why error) {
 	f.changed()
 }
 
-// trim returns what removes from objects what nobody needs: managedFields, and what Trim does.
+// trim returns a function that removes unused fields from objects: managedFields, and what Trim does.
 func (o *Objects) trim(resource schema.GroupVersionResource) func(*unstructured.Unstructured) {
 	more := o.Trim[resource]
 	return func(object *unstructured.Unstructured) {

@@ -34,7 +34,7 @@ func (l *Limits) CheckConfig(config *rest.Config) error {
 	}
 	switch {
 	case server.Scheme != "https" && (server.Scheme != "http" || !l.allows(allowHTTP)):
-		return fmt.Errorf("the API server must be at https://HOST, not %q: everybody on the way could read the credentials (--member-allow=%s "+
+		return fmt.Errorf("the API server must be at https://HOST, not %q: a machine on the way could read the credentials (--member-allow=%s "+
 			"permits http)", server.Redacted(), allowHTTP)
 	case server.User != nil || server.RawQuery != "" || server.Fragment != "" || server.Host == "":
 		return fmt.Errorf("the address of the API server must be https://HOST:PORT/PATH, not %q", server.Redacted())

@@ -137,8 +137,8 @@ func (b *batch) flush(ctx context.Context) error {
 	return nil
 }
 
-// staysWhenFull reports whether a stream goes on while the cluster has more than search keeps. What has no room shows nothing to anybody.
-// But who may write many objects must not keep search from hearing that others lose rights.
+// staysWhenFull reports whether a stream goes on while the cluster has more than search keeps. What has no room shows nothing to any
+// reader. But who may write many objects must not keep search from hearing that others lose rights.
 func (s *stream) staysWhenFull() bool { return s.decidesRights() && s.target.Listed }
 
 func (b *batch) target() *streams.Stream { return b.stream.target }

@@ -94,7 +94,7 @@ func howEnded(ctx context.Context, err error) error {
 // lateAfter is for how long a watch of objects that decide what readers see may be behind what the member has sent.
 const lateAfter = 30 * time.Second
 
-// endWhenLate ends a watch that is late: somebody may have lost rights meanwhile. While the store is away, nobody reads what it has.
+// endWhenLate ends a watch that is late: a reader may have lost rights meanwhile. While the store is away, no reader sees what it has.
 func (s *stream) endWhenLate(ctx context.Context, w *following, end context.CancelCauseFunc) {
 	looks := time.NewTicker(s.lateAfter / 10)
 	defer looks.Stop()

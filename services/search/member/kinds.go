@@ -34,7 +34,7 @@ type Rule struct {
 // Everything is all that a wildcard includes.
 var Everything = []Rule{{Group: "*", Resources: []string{"*"}}}
 
-// unmeant are resources that no wildcard includes: they are secret, or change all the time without anybody searching them.
+// unmeant are resources that no wildcard includes: they are secret, or change all the time and are not searched.
 var unmeant = []schema.GroupResource{
 	{Resource: "secrets"},
 	{Resource: "events"},

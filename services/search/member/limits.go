@@ -15,7 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// Limits bound what a member may send and hold, because its API server may be anybody's.
+// Limits bound what a member may send and hold, because its API server is not trusted.
 type Limits struct {
 	// ObjectSize is of the JSON of an object, DocumentSize of a document: the version, discovery, OpenAPI. Both count after decompression.
 	ObjectSize, DocumentSize resource.Quantity

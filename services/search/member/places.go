@@ -69,7 +69,7 @@ func (p *places) take(ctx context.Context, by any, hurry func()) (*place, error)
 	}
 }
 
-// try takes a place if nobody waits for it.
+// try takes a place if no goroutine waits for it.
 func (p *places) try(by any) *place {
 	one := p.ask(by, nil)
 	select {

@@ -14,7 +14,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
-// Members are not all kube-apiservers of today, and behind one may be aggregated API servers of anybody: some refuse streaming lists, or
+// Members are not all kube-apiservers of today, and behind one may be any aggregated API servers: some refuse streaming lists, or
 // take them and never end them, some refuse watches, some give their objects no uid and no resourceVersion. What can be listed is copied
 // nevertheless.
 

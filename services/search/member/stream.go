@@ -216,8 +216,8 @@ func (s *stream) run(ctx context.Context) {
 	}
 }
 
-// abandonedAfter is how long nobody may hear of the writer of a stream until another replica takes it over. A quiet member sends a bookmark
-// each minute.
+// abandonedAfter is how long the writer of a stream may be silent until another replica takes the stream over. A quiet member sends a
+// bookmark each minute.
 const abandonedAfter = 3 * time.Minute
 
 // awaitAbandoned returns true when the writer that has taken over has not been heard for long, and false if the context ends or the stream
@@ -329,7 +329,7 @@ func (s *stream) ended(ctx context.Context, err error) error {
 	return err
 }
 
-// closeRights has nobody see anything by objects of which search does not know what has become of them: a grant among them may have been
+// closeRights denies all readers what objects grant whose state search does not know: a grant among them may have been
 // revoked.
 func (s *stream) closeRights(ctx context.Context, why *LimitError) error {
 	return s.keepTrying(ctx, func() error {

@@ -40,7 +40,7 @@ func setReadable(status *v1alpha2.ClusterStatus, cluster *v1alpha2.PediaCluster,
 	}
 	if len(unreadable) > 0 {
 		read.Status, read.Reason, read.Message = metav1.ConditionFalse, "Unreadable",
-			"the RBAC of these namespaces, and of the cluster if an object has none, shows nothing to anybody, because these objects "+
+			"the RBAC of these namespaces, and of the cluster if an object has none, shows nothing to any reader, because these objects "+
 				"cannot be read: "
 		for i, one := range unreadable {
 			if i > 0 {

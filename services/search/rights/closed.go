@@ -15,9 +15,8 @@ import (
 
 var closedRights = metrics.NewGaugeVec(&metrics.GaugeOpts{
 	Name: "tripod_search_rights_closed",
-	Help: "Clusters and namespaces whose RBAC shows nothing to anybody now, because it is too large, cannot be read, or is not copied yet, " +
-		"by scope: cluster or namespace." +
-		" The log and the PediaClusters say which.",
+	Help: "Clusters and namespaces whose RBAC shows nothing to any reader now, because it is too large, cannot be read, or is not copied " +
+		"yet, by scope: cluster or namespace. The log and the PediaClusters say which.",
 	StabilityLevel: metrics.ALPHA,
 }, []string{"scope"})
 
@@ -40,8 +39,8 @@ func (r *Rights) countClosed() {
 	closedRights.WithLabelValues("namespace").Set(float64(namespaces))
 }
 
-// TooLarge says which namespaces of a cluster, or that all of it, show nothing to anybody because their RBAC objects take too much memory,
-// as far as this process has read them. It is empty if there are none.
+// TooLarge says which namespaces of a cluster, or that all of it, show nothing to any reader because their RBAC objects take too much
+// memory, as far as this process has read them. It is empty if there are none.
 func (r *Rights) TooLarge(cluster string) string {
 	r.mu.Lock()
 	m := r.members[cluster]

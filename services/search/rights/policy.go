@@ -102,8 +102,8 @@ const (
 
 const systemPrefix = "system:"
 
-// of returns who a reader is in the cluster, or nil for no one. Names of Kubernetes itself are those of another cluster, such as service
-// accounts and nodes, so they are no one, unless an expression makes other names of them.
+// of returns who a reader is in the cluster, or nil if no user is meant. Names of Kubernetes itself are those of another cluster, such as
+// service accounts and nodes, so they have no rights there, unless an expression makes other names of them.
 func (i *identities) of(ctx context.Context, reader user.Info) (user.Info, error) {
 	if i.policy.Home {
 		return reader, nil
@@ -119,7 +119,7 @@ func (i *identities) of(ctx context.Context, reader user.Info) (user.Info, error
 		return nil, fmt.Errorf("memberRBAC.groups: %w", err)
 	}
 	if name == "" || strings.HasPrefix(name, systemPrefix) {
-		return nil, nil //nolint:nilnil // no one
+		return nil, nil //nolint:nilnil // no user is meant
 	}
 	groups = slices.DeleteFunc(slices.Clone(groups), func(group string) bool { return strings.HasPrefix(group, systemPrefix) })
 	if slices.Contains(reader.GetGroups(), user.AllAuthenticated) {

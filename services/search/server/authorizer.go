@@ -175,7 +175,7 @@ func (h *hubAuthorizer) collection(ctx context.Context, a authorizer.Attributes,
 }
 
 // discovery notes in which clusters the reader of a discovery document may see something. If that cannot be told, the document is for
-// everybody who may read such documents at all.
+// every reader who may read such documents at all.
 func (h *hubAuthorizer) discovery(ctx context.Context, a authorizer.Attributes, cluster, reason string) (authorizer.Decision, string,
 	error) {
 	visible, err := h.rights.Visible(ctx, a.GetUser(), "list", named(cluster)...)

@@ -36,7 +36,7 @@ type search struct {
 	known  *int64
 	scope  access.Scope
 	bounds database.Bounds
-	// past is nil for the first page of the latest state. incarnations are nil if it shows everything to everybody.
+	// past is nil for the first page of the latest state. incarnations are nil if it shows everything to all readers.
 	past         *past
 	incarnations *history.Incarnations
 }

@@ -89,7 +89,7 @@ func (o *Options) Complete() {
 	}
 }
 
-// AlwaysAllow reports whether the flags let everybody do everything. kube-apiserver then knows no anonymous users. A file
+// AlwaysAllow reports whether the flags let every client do everything. kube-apiserver then knows no anonymous users. A file
 // that says so has no such effect.
 func (o *Options) AlwaysAllow() bool {
 	return slices.Contains(o.Modes, modes.ModeAlwaysAllow)

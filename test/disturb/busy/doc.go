@@ -1,7 +1,7 @@
 // Copyright The Tripod Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package busy gives services more work than the machine can do. A service that is busy is not dead: nobody may be refused because a service answers
+// Package busy gives services more work than the machine can do. A service that is busy is not dead: no client may be refused because a service answers
 // late.
 //
 // A herd is many clients that come at once, as after the restart of an aggregator or of a node pool: each opens a watch, and then all of them get

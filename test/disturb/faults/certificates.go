@@ -95,7 +95,7 @@ func readCertificate(dir, name string) (*x509.Certificate, crypto.PublicKey, err
 }
 
 // rotate takes the first steps of replacing an authority: trust the new one, issue by it, stop trusting the old one. Between steps it waits until
-// everybody has read the files.
+// all processes have read the files.
 func (c *cluster) rotate(ctx context.Context, name string, steps int) error {
 	store, err := certs.Open(c.pki)
 	if err != nil {

@@ -20,7 +20,7 @@ import (
 )
 
 // To ask for the time, a process calls a function that the kernel maps into it, the vDSO. The mapping is private, so new code can replace the
-// function in this process alone. The new code asks the kernel by a system call, and adds some seconds to the time of day. As when somebody sets
+// function in this process alone. The new code asks the kernel by a system call, and adds some seconds to the time of day. As when an administrator sets
 // the clock, the monotonic clock does not change, and timers use that one.
 
 // clockCode is this code for amd64. The seconds are at secondsAt.

@@ -117,7 +117,7 @@ func (c *cluster) close(failed bool) error {
 	if c.names != nil {
 		errs = append(errs, c.names.close())
 	}
-	// Nobody needs the stored data any more.
+	// The stored data are not needed any more.
 	for _, r := range c.replicas {
 		if p := r.Process(); p != nil {
 			_ = p.Signal(syscall.SIGKILL) // the process may have ended

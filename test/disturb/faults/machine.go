@@ -21,7 +21,7 @@ const prefix = "tripod-faults"
 const (
 	gateway   = 1
 	firstHost = 10
-	nobody    = 250
+	unused    = 250
 )
 
 // most limits how many clusters may run at a time.

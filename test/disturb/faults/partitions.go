@@ -109,7 +109,7 @@ func lies() []fault {
 		lie("says that core is where extensions is", func(c *cluster) {
 			c.names.set("core", c.machine.hosts["extensions-0"].address, c.machine.hosts["extensions-1"].address)
 		}),
-		lie("says that core is where nobody is", func(c *cluster) { c.names.set("core", c.machine.address(nobody)) }),
+		lie("says that core is at an unused address", func(c *cluster) { c.names.set("core", c.machine.address(unused)) }),
 		lie("knows one core only", func(c *cluster) { c.names.set("core", c.machine.hosts["core-1"].address) }),
 		lie("knows no core", func(c *cluster) { c.names.set("core") }),
 		lie("is silent", func(c *cluster) { c.names.answer(false) }),

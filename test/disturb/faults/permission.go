@@ -182,7 +182,7 @@ func (c *cluster) startRevocation(ctx context.Context, number int, replaces stri
 		cluster: c, name: fmt.Sprintf("user-%d", number), admin: admin,
 		revoked: map[string]time.Time{}, allowed: map[string]time.Time{}, denied: map[string]bool{},
 	}
-	// A connection that nobody has used since the last fault may be broken.
+	// A connection that was not used since the last fault may be broken.
 	if err := framework.Poll(ctx, "rights are given", r.give); err != nil {
 		return nil, err
 	}

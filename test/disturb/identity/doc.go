@@ -1,6 +1,6 @@
 // Copyright The Tripod Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package identity has replicas of core lose their etcd, answer with errors, allow everything and lose their CA, and expects that nobody
+// Package identity has replicas of core lose their etcd, answer with errors, allow everything and lose their CA, and expects that no service
 // believes them any longer.
 package identity

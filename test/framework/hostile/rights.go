@@ -14,7 +14,7 @@ import (
 // manyNames is more than search can name in a statement.
 const manyNames = 21_000
 
-// namesForEverybody lets everybody read very many config maps by their names.
+// namesForEverybody lets every user read very many config maps by their names.
 func namesForEverybody(w http.ResponseWriter, r *Request) bool {
 	var more string
 	switch r.Resource {

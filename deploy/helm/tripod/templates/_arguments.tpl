@@ -146,7 +146,7 @@ SPDX-License-Identifier: Apache-2.0
 {{- if $values.authorization.config }}
 - --authorization-config=/etc/tripod/config/authorization.yaml
 {{- else }}
-{{- /* No mode would allow everybody everything. */}}
+{{- /* No mode would allow every client everything. */}}
 - --authorization-mode={{ required "authorization.modes is needed where authorization.config is not given" $values.authorization.modes | join "," }}
 {{- end }}
 {{- with $values.featureGates }}

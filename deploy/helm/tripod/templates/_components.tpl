@@ -56,7 +56,7 @@ too, and may have `groups` and `etcd`. */ -}}
 {{- concat (list "aggregator") (include "tripod.backends" . | fromJsonArray) | toJson -}}
 {{- end -}}
 
-{{- /* The names of all Deployments, as a JSON list: those of services, and of the replicas of search that answer nobody. */ -}}
+{{- /* The names of all Deployments, as a JSON list: those of services, and of the replicas of search that answer no client. */ -}}
 {{- define "tripod.deployments" -}}
 {{- $all := include "tripod.components" . | fromJsonArray -}}
 {{- if and .Values.search.enabled (ne (include "tripod.search.database" .) "sqlite") -}}{{- $all = append $all "search-sync" -}}{{- end -}}

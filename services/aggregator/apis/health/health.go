@@ -17,8 +17,8 @@
 //	/readyz/poststarthook/rbac/bootstrap-roles           what core says
 //	/readyz/etcd                                         whether every service that can be reached reaches its etcd
 //
-// Anybody may ask. So the backends are asked again after a second at the earliest, however many clients ask, and only for checks that they
-// have.
+// Any client may ask. So the backends are asked again after a second at the earliest, however many clients ask, and only for checks that
+// they have.
 package health
 
 import (

@@ -198,7 +198,7 @@ func atHash(header http.Header, resp *http.Response, name, hash string) {
 		return
 	}
 	location := url.URL{Path: pathV3 + "/" + name, RawQuery: url.Values{"hash": {etag}}.Encode()}
-	_ = resp.Body.Close() // nobody reads the document
+	_ = resp.Body.Close() // the document is not read
 	resp.Body, resp.ContentLength, resp.StatusCode = http.NoBody, 0, http.StatusMovedPermanently
 	for _, name := range []string{"Accept-Ranges", "Content-Encoding", "Content-Length", "Content-Range", "Last-Modified"} {
 		resp.Header.Del(name) // these are about the document

@@ -8,8 +8,8 @@
 // changes or ends, or another stream of invalidations is followed. So the aggregator is never staler than the replica
 // that it follows, by more than a message takes on its way, or maxSilence when none comes any more.
 //
-// While no replica is followed, answers that are in the cache are used for a period of grace; about other tokens nobody
-// can say anything (UnavailableError).
+// While no replica is followed, answers that are in the cache are used for a period of grace; other tokens are
+// unknown (UnavailableError).
 //
 // A request that asks core is given the answer, whatever has been seen in the meantime: core looked at the token while
 // the request waited, and it was good. kube-apiserver, too, lets a request pass if the token ends or is revoked right after it

@@ -33,7 +33,7 @@ const (
 	Delete
 	Get
 	List
-	// end is when everybody has stopped.
+	// end is when all clients have stopped.
 	end
 )
 
@@ -42,7 +42,7 @@ var verbs = [...]string{Create: "create", Update: "update", Delete: "delete", Ge
 // String returns the verb as Kubernetes calls it.
 func (v Verb) String() string { return verbs[v] }
 
-// Object is the state of an object: what was written last, and the resourceVersion that it got, 0 where nobody was told. The
+// Object is the state of an object: what was written last, and the resourceVersion that it got, 0 where no client was told. The
 // zero Object is none.
 type Object struct {
 	// Value is different for every write.
@@ -77,7 +77,7 @@ func (o Outcome) String() string { return outcomes[o] }
 // Request is a request and its answer. Requests that certainly had no effect, and failed reads, have no place in a
 // history.
 type Request struct {
-	// Client is who sent it. Nobody sends two at a time: after an unknown outcome a client is another one.
+	// Client is the sender. No client sends two at a time: after an unknown outcome a client is another one.
 	Client int
 	// Collection and Object, less than Size, say what it is about. A list is about the whole collection.
 	Collection string
@@ -134,7 +134,7 @@ func Draw(requests []Request, timeout time.Duration, path string) error {
 // state is that of a collection.
 type state struct {
 	objects [Size]Object
-	// version is the highest that anybody was told. Writes get higher ones.
+	// version is the highest that any client was told. Writes get higher ones.
 	version uint64
 	ended   bool
 }
@@ -186,7 +186,7 @@ func (s state) step(r Request) (bool, state) {
 	return s.sees(r.Version)
 }
 
-// sees returns the state after a write whose version somebody was told. Who deletes is not told one.
+// sees returns the state after a write whose version a client was told. A client that deletes is not told one.
 func (s state) sees(version uint64) (bool, state) {
 	if version == 0 {
 		return true, s

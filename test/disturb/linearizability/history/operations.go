@@ -77,8 +77,8 @@ func tracesOf(requests []Request) map[string]*traces {
 	return all
 }
 
-// end returns the version that a write of unknown outcome made, 0 if nobody saw it, and until when it may have had its
-// effect; and false if it had none: where nobody saw its value, nobody knew its version and could overwrite it, and so
+// end returns the version that a write of unknown outcome made, 0 if no client saw it, and until when it may have had its
+// effect; and false if it had none: where no client saw its value, none knew its version and could overwrite it, and so
 // it would have been there in the end.
 func (t *traces) end(r Request) (version uint64, answered int64, relevant bool) {
 	if r.Verb == Delete {

@@ -46,7 +46,7 @@ type moment struct {
 }
 
 // Follow returns what a watch tells that began before anything was written to a collection and went on until nothing was
-// any more. It fails unless the watch tells of every write, once and in order, and of nothing that nobody wrote.
+// any more. It fails unless the watch tells of every write, once and in order, and of nothing that no client wrote.
 func Follow(requests []Request, events []Event) (*Timeline, error) {
 	t, open, last := &Timeline{}, openWrites(requests), uint64(0)
 	for _, e := range events {
