@@ -49,7 +49,7 @@ common name root. You can run the command at any time. Run it before an upgrade 
 		"partition of extensions and its API groups, as in big=example.com,example.org; its user is tripod-extensions-NAME; can be repeated. If a "+
 			"group is of the form *.SUFFIX, etcd lets the partition and extensions reach all custom resources that no other partition names")
 	fs.StringArrayVar(&o.services, "service", nil,
-		"further API service and the directories that it may use, as in wardle=/registry/wardle.example.com; "+
+		"additional API service and the directories that it may use, as in wardle=/registry/wardle.example.com; "+
 			"its user is tripod-NAME; can be repeated")
 	fs.StringArrayVar(&o.Administrators, "admin", nil,
 		"common name of a further certificate that may do everything, such as kube-etcd-healthcheck-client of kubeadm; can be repeated")

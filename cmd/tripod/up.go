@@ -70,7 +70,7 @@ func addUpFlags(fs *pflag.FlagSet, o *up.Options) {
 		"partition of extensions with processes of its own, as in --extensions-partition=big='*.example.com,example.org': its name, and its API "+
 			"groups; can be repeated")
 	fs.StringArrayVar(&o.Services, "service", nil,
-		"further API service, as in --service=wardle=./wardle: its name, and the program to run; can be repeated")
+		"additional API service, as in --service=wardle=./wardle: its name, and the program to run; can be repeated")
 	fs.StringArrayVar(&o.ServiceArgs, "service-arg", nil,
 		"further flag for each replica of a --service, or of an optional service, as in --service-arg=wardle=--v=4; can be repeated")
 	fs.BoolVar(&o.Controllers, "controllers", false,

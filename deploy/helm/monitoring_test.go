@@ -102,7 +102,7 @@ type dashboard struct {
 
 func TestDashboards(t *testing.T) {
 	known := knownMetrics(t)
-	assert.NotRegexp(t, "name: tripod-dashboard-(services|search)\n", render(t, withBoards).text, "without further services")
+	assert.NotRegexp(t, "name: tripod-dashboard-(services|search)\n", render(t, withBoards).text, "without additional services")
 	r := render(t, merged(t, wardle, withSearch, withBoards))
 	var queries []rule
 	for _, name := range []string{"overview", "aggregator", "core", "extensions", "services", "search"} {

@@ -15,10 +15,10 @@ import (
 	networkingv1 "k8s.io/api/networking/v1"
 )
 
-// wardle is a further API service with nothing but an image.
+// wardle is an additional API service with nothing but an image.
 const wardle = "services: {wardle: {image: {repository: registry.example.com/wardle, tag: v1}}}"
 
-func TestAFurtherServiceHasTheObjectsOfExtensions(t *testing.T) {
+func TestAnAdditionalServiceHasTheObjectsOfExtensions(t *testing.T) {
 	with := "autoscaling: {enabled: true}"
 	r := render(t, merged(t, wardle, "services: {wardle: {"+with+"}}", "extensions: {"+with+"}", withMonitors))
 	kinds := func(name string) map[string]int {
@@ -35,7 +35,7 @@ func TestAFurtherServiceHasTheObjectsOfExtensions(t *testing.T) {
 	checkAccepted(t, r)
 }
 
-func TestAFurtherServiceIsADeploymentAsExtensionsIs(t *testing.T) {
+func TestAnAdditionalServiceIsADeploymentAsExtensionsIs(t *testing.T) {
 	r := render(t, merged(t, wardle, "services: {wardle: {args: [--v=7]}}"))
 	of := func(name string) corev1.PodSpec {
 		return find(t, r, "Deployment", "tripod-"+name, &appsv1.Deployment{}).Spec.Template.Spec
@@ -61,7 +61,7 @@ func TestAFurtherServiceIsADeploymentAsExtensionsIs(t *testing.T) {
 	assert.Equal(t, extensions.TerminationGracePeriodSeconds, own.TerminationGracePeriodSeconds)
 }
 
-func TestEveryValueOfAFurtherServiceDoesSomething(t *testing.T) {
+func TestEveryValueOfAnAdditionalServiceDoesSomething(t *testing.T) {
 	all := map[string][]change{}
 	for _, c := range serviceChanges {
 		c.path = strings.Replace(c.path, "extraArgs", "args", 1)
@@ -109,7 +109,7 @@ func TestEveryValueOfAFurtherServiceDoesSomething(t *testing.T) {
 	}
 }
 
-func TestOnlyAFurtherServiceThatAsksForThemHasTheKeysOfEncryption(t *testing.T) {
+func TestOnlyAnAdditionalServiceThatAsksForThemHasTheKeysOfEncryption(t *testing.T) {
 	for values, want := range map[string]bool{"{}": false, "{encryption: true}": true} {
 		r := render(t, merged(t, wardle, "services: {wardle: "+values+"}", "encryption: {existingSecret: keys}"))
 		var mounted bool
@@ -120,7 +120,7 @@ func TestOnlyAFurtherServiceThatAsksForThemHasTheKeysOfEncryption(t *testing.T) 
 	}
 }
 
-func TestAFurtherServiceWithoutEtcdReachesNone(t *testing.T) {
+func TestAnAdditionalServiceWithoutEtcdReachesNone(t *testing.T) {
 	for _, etcd := range []string{"{}", "{etcd: {enabled: false, external: {servers: ['https://one:2379'], secret: mine}}}"} {
 		without := render(t, merged(t, wardle, "services: {wardle: {etcd: {enabled: false}}}", etcd))
 		checkAccepted(t, without)

@@ -19,12 +19,13 @@ import (
 type Services struct {
 	store    *certs.Store
 	binaries map[string]string
-	// further are the names of the services that are not Tripod's own.
-	further []string
+	// additional are the names of the services that are not Tripod's own.
+	additional []string
 }
 
-// NewServices finds the binaries, and creates missing certificates in store. further are the binaries of further API services by name.
-func NewServices(store *certs.Store, further map[string]string) (*Services, error) {
+// NewServices finds the binaries, and creates missing certificates in store. additional are the binaries of additional API services by
+// name.
+func NewServices(store *certs.Store, additional map[string]string) (*Services, error) {
 	if err := gcpace.Share(); err != nil {
 		return nil, err
 	}
@@ -36,9 +37,9 @@ func NewServices(store *certs.Store, further map[string]string) (*Services, erro
 		}
 		s.binaries[name] = path
 	}
-	maps.Copy(s.binaries, further)
-	s.further = slices.Sorted(maps.Keys(further))
-	return s, EnsureTrust(store, s.further...)
+	maps.Copy(s.binaries, additional)
+	s.additional = slices.Sorted(maps.Keys(additional))
+	return s, EnsureTrust(store, s.additional...)
 }
 
 // Core returns the process of a replica of core, which finds the aggregator by a file (see package addresses). Clients reach it through the
@@ -48,8 +49,8 @@ func (s *Services) Core(r *Replica, advertisePort int, backends string, args []s
 	return s.process(r, r.URL(), append(own, args...))
 }
 
-// Backend returns the process of a replica of extensions or of a further API service, which finds core and the aggregator by a file (see
-// package addresses).
+// Backend returns the process of a replica of extensions or of an additional API service, which finds core and the aggregator by a file
+// (see package addresses).
 func (s *Services) Backend(r *Replica, backends string, args []string) process.Process {
 	own := append(s.serving(r), "--"+addresses.BackendsFileFlag+"="+backends)
 	return s.process(r, r.URL(), append(own, args...))

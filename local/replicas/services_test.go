@@ -73,7 +73,7 @@ func TestServicesTrustEachOther(t *testing.T) {
 	}
 }
 
-func TestFurtherServicesHaveCertificatesOfTheirOwn(t *testing.T) {
+func TestAdditionalServicesHaveCertificatesOfTheirOwn(t *testing.T) {
 	store := openStore(t)
 	before, err := os.ReadFile(store.CertFile(serviceCA))
 	require.NoError(t, err)

@@ -26,7 +26,7 @@ const (
 // serviceCA is the name of the certificate authority by which the services trust each other.
 const serviceCA = "service-ca"
 
-// CertificateOf returns the name of the certificate of a service. That of a further API service cannot be the name of another file.
+// CertificateOf returns the name of the certificate of a service. That of an additional API service cannot be the name of another file.
 func CertificateOf(service string) string {
 	if slices.Contains(list.RequiredNames(), service) {
 		return service
@@ -35,12 +35,14 @@ func CertificateOf(service string) string {
 }
 
 // EnsureTrust creates or renews the certificates by which the services trust each other.
-func EnsureTrust(store *certs.Store, further ...string) error { return Trust(further...).Ensure(store) }
+func EnsureTrust(store *certs.Store, additional ...string) error {
+	return Trust(additional...).Ensure(store)
+}
 
 // Trust returns the certificates by which the services trust each other.
-func Trust(further ...string) *certs.Set {
+func Trust(additional ...string) *certs.Set {
 	set := &certs.Set{Authority: serviceCA, CommonName: "tripod-service-ca"}
-	for _, name := range append(list.RequiredNames(), further...) {
+	for _, name := range append(list.RequiredNames(), additional...) {
 		set.Leaves = append(set.Leaves, certs.NamedLeaf{Name: CertificateOf(name), Leaf: certs.Leaf{
 			CommonName: trust.UserOf(name),
 			DNSNames:   []string{"localhost", trust.ServerName(name)},
@@ -74,7 +76,7 @@ func ServingFlags(store *certs.Store, service, port, grpc string) []string {
 }
 
 // Renew creates or renews the certificates by which the services trust each other. The services reload them by themselves.
-func (s *Services) Renew() error { return EnsureTrust(s.store, s.further...) }
+func (s *Services) Renew() error { return EnsureTrust(s.store, s.additional...) }
 
 // ClientTLS returns the configuration of a client that trusts the servers of a certificate authority and has a certificate. Both are names
 // in the store. The client reads the certificate again for every connection.

@@ -131,7 +131,7 @@ var argumentTests = []struct {
 		},
 	},
 	{
-		name: "a further service",
+		name: "an additional service",
 		options: Options{
 			Services: []string{"wardle=/wardle", "search=/search"}, ServiceArgs: []string{"wardle=--v={replica}", "search=--v=5"},
 		},
@@ -162,7 +162,7 @@ func TestArguments(t *testing.T) {
 			}
 			dir := strings.TrimSuffix(a.store.CertFile("x"), "/x.crt")
 			got := map[string][]string{
-				"wardle":      a.furtherService("wardle", "wardle-4"),
+				"wardle":      a.additionalService("wardle", "wardle-4"),
 				replicas.Core: a.core("core-1"), replicas.Extensions: a.extensions("extensions-2"),
 				replicas.Aggregator: a.aggregator("aggregator-3", net.IPv4(127, 0, 0, 1), "6446"),
 			}

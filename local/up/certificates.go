@@ -32,7 +32,7 @@ const (
 func etcdClientOf(service string) string { return "etcd-" + replicas.CertificateOf(service) }
 
 // ensureCertificates makes and renews what the instance needs besides the certificates by which its services trust each other.
-func ensureCertificates(store *certs.Store, names []string, addresses []net.IP, further []string) error {
+func ensureCertificates(store *certs.Store, names []string, addresses []net.IP, additional []string) error {
 	clients := map[string]certs.Leaf{
 		etcdServer: {
 			CommonName: "etcd", DNSNames: []string{"localhost"}, IPs: []net.IP{net.IPv4(127, 0, 0, 1)}, Server: true, Client: true,
@@ -42,7 +42,7 @@ func ensureCertificates(store *certs.Store, names []string, addresses []net.IP, 
 		etcdClientOf(replicas.Extensions): {CommonName: access.Extensions, Client: true},
 		etcdClientOf(replicas.Aggregator): {CommonName: access.Aggregator, Client: true},
 	}
-	for _, service := range further {
+	for _, service := range additional {
 		clients[etcdClientOf(service)] = certs.Leaf{CommonName: access.UserOf(service), Client: true}
 	}
 	authorities := []struct {

@@ -18,7 +18,7 @@ import (
 // controllers reports whether the instance runs the controllers of Kubernetes.
 func (o *Options) controllers() bool { return o.Controllers || o.KwokNodes > 0 }
 
-// longestName is the length of the longest name of a replica, except for those of further API services.
+// longestName is the length of the longest name of a replica, except for those of additional API services.
 func (o *Options) longestName() int {
 	if o.controllers() {
 		return len(names.Manager + "-0")

@@ -34,7 +34,7 @@ func (i *instance) limitAccess(ctx context.Context) error {
 	if options.Partitions, err = i.options.partitions(); err != nil {
 		return err
 	}
-	for _, name := range i.options.further() {
+	for _, name := range i.options.additionalServices() {
 		options.Services = append(options.Services, access.Service{Name: name, Directories: []string{etcdDirectory(name)}})
 	}
 	return access.Apply(ctx, client, options)

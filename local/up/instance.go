@@ -106,11 +106,11 @@ func (i *instance) prepare(ctx context.Context) error {
 	if err := i.checkControllers(); err != nil {
 		return err
 	}
-	further, err := i.options.programs()
+	additional, err := i.options.programs()
 	if err != nil {
 		return err
 	}
-	i.services, err = replicas.NewServices(i.store, further)
+	i.services, err = replicas.NewServices(i.store, additional)
 	return err
 }
 
@@ -183,7 +183,7 @@ func (i *instance) run(ctx context.Context, began time.Time) error {
 	defer i.fleet.Stop()
 	defer cancel()
 
-	further, err := i.start(ctx)
+	additional, err := i.start(ctx)
 	if err != nil {
 		return unlessStopped(ctx, fmt.Errorf("%w; logs are in %s", err, i.dataDir.logs()))
 	}
@@ -196,15 +196,15 @@ func (i *instance) run(ctx context.Context, began time.Time) error {
 	if _, err := daemon.SdNotify(true, daemon.SdNotifyReady); err != nil {
 		i.say("up", "cannot notify the service manager: "+err.Error())
 	}
-	renewing.Start(func() { i.sayUnready(ctx, further) })
+	renewing.Start(func() { i.sayUnready(ctx, additional) })
 	<-ctx.Done()
 	fmt.Fprintln(i.out, "\nStopping")
 	return nil
 }
 
-// start starts all processes. It returns when they are ready, but does not wait for further API services, which it returns. The services
+// start starts all processes. It returns when they are ready, but does not wait for additional API services, which it returns. The services
 // wait for one another by themselves. Only etcd gets a head start, because three services that retry would slow it down.
-func (i *instance) start(ctx context.Context) (further []*process.Child, err error) {
+func (i *instance) start(ctx context.Context) (additional []*process.Child, err error) {
 	if i.options.needsEmbeddedEtcd() {
 		process, err := i.embeddedEtcd()
 		if err != nil {
@@ -227,13 +227,13 @@ func (i *instance) start(ctx context.Context) (further []*process.Child, err err
 	}
 	var awaited []*process.Child
 	for _, child := range children {
-		if slices.Contains(i.options.further(), child.Status().Component) {
-			further = append(further, child)
+		if slices.Contains(i.options.additionalServices(), child.Status().Component) {
+			additional = append(additional, child)
 		} else {
 			awaited = append(awaited, child)
 		}
 	}
-	return further, i.fleet.AwaitReady(ctx, awaited...)
+	return additional, i.fleet.AwaitReady(ctx, awaited...)
 }
 
 // report writes a line about an event, unless something else reports it.

@@ -13,7 +13,7 @@ import (
 // ownArgs are the flags that optional services need on this machine besides those of every API service.
 var ownArgs = map[string]func(*Options) []string{list.Search: (*Options).searchArgs}
 
-// completeOptional makes the optional services that the options ask for further API services.
+// completeOptional makes the optional services that the options ask for additional API services.
 func (o *Options) completeOptional() error {
 	for _, name := range list.OptionalNames() {
 		if !o.Optional[name] {
@@ -24,7 +24,7 @@ func (o *Options) completeOptional() error {
 			return err
 		}
 		o.Services = append(o.Services, name+"="+program)
-		if _, err := o.furtherServices(); err != nil { // --service has used the name
+		if _, err := o.additionalPrograms(); err != nil { // --service has used the name
 			return err
 		}
 		if own := ownArgs[name]; own != nil {

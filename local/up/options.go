@@ -37,13 +37,13 @@ type Options struct {
 	CoreReplicas, ExtensionsReplicas, AggregatorReplicas int
 	// Partitions are the partitions of extensions, NAME=GROUP[,GROUP...] each.
 	Partitions []string
-	// Services are further API services, NAME=PATH each, and ServiceArgs further flags for them, NAME=--FLAG each.
+	// Services are additional API services, NAME=PATH each, and ServiceArgs further flags for them, NAME=--FLAG each.
 	Services, ServiceArgs []string
 	// Controllers runs kube-controller-manager and kube-scheduler. KwokNodes is the number of nodes without containers; any run the
 	// controllers, too.
 	Controllers bool
 	KwokNodes   int
-	// Optional says which of the optional services to run, too, as further API services.
+	// Optional says which of the optional services to run, too, as additional API services.
 	Optional map[string]bool
 	// SearchDatabase is the --database of search, and SearchDatabaseFile its --database-file. Without both, it uses a file in DataDir.
 	SearchDatabase, SearchDatabaseFile string
@@ -91,7 +91,7 @@ func (o *Options) Validate() error {
 	if _, err := o.partitions(); err != nil {
 		return err
 	}
-	if _, err := o.furtherServices(); err != nil {
+	if _, err := o.additionalPrograms(); err != nil {
 		return err
 	}
 	if _, err := o.serviceArgs(""); err != nil {
@@ -146,7 +146,7 @@ func (o *Options) complete() error {
 	return o.completeOptional()
 }
 
-// replicas returns how many replicas of a service to start with. Further API services start with one.
+// replicas returns how many replicas of a service to start with. Additional API services start with one.
 func (o *Options) replicas(service string) int {
 	switch service {
 	case replicas.Core:

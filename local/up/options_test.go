@@ -56,7 +56,7 @@ func TestValidate(t *testing.T) {
 		}, want: "--feature-gates must be the same for all services"},
 		{name: "other groups in one", change: func(o *Options) { o.ExtensionsArgs = []string{"--runtime-config=api/all=true"} },
 			want: "--runtime-config must be the same for all services"},
-		{name: "further services", change: func(o *Options) {
+		{name: "additional services", change: func(o *Options) {
 			o.Services, o.ServiceArgs = []string{"wardle=/bin/sh", "books=/bin/sh"}, []string{"wardle=--v=4"}
 		}},
 		{name: "a service without a path", change: func(o *Options) { o.Services = []string{"wardle"} }, want: `--service "wardle" is not of the form NAME=PATH`},

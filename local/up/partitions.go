@@ -37,12 +37,12 @@ func (o *Options) divided() map[string][]string {
 
 // beside returns the names of all backends beside core and extensions.
 func (o *Options) beside() []string {
-	return append(slices.Sorted(maps.Keys(o.divided())), o.further()...)
+	return append(slices.Sorted(maps.Keys(o.divided())), o.additionalServices()...)
 }
 
 // programs returns the programs of all backends beside core and extensions.
 func (o *Options) programs() (map[string]string, error) {
-	programs, err := o.furtherServices()
+	programs, err := o.additionalPrograms()
 	if err != nil {
 		return nil, err
 	}

@@ -47,7 +47,7 @@ func (i *instance) process(r *replicas.Replica, number int) (process.Process, er
 			p = i.services.Backend(r, i.dataDir.backends(), i.args.partition(r.Service, r.Name))
 			break
 		}
-		p = i.services.Backend(r, i.dataDir.backends(), i.args.furtherService(r.Service, r.Name))
+		p = i.services.Backend(r, i.dataDir.backends(), i.args.additionalService(r.Service, r.Name))
 		p.Ready = explain(p.Ready)
 		p.FailedStarts = math.MaxInt // its author may be about to repair it
 	}

@@ -28,7 +28,7 @@ const (
 	aggregator = "aggregator"
 )
 
-// services are those of every Tripod. Others are further API services behind the aggregator.
+// services are those of every Tripod. Others are additional API services behind the aggregator.
 var services = []string{core, extensions, aggregator}
 
 // FleetOptions are the options of StartFleet.

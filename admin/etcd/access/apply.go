@@ -37,7 +37,7 @@ type Options struct {
 	Prefix string
 	// Partitions are those of extensions.
 	Partitions partitions.Table
-	// Services are the further API services.
+	// Services are the additional API services.
 	Services []Service
 	// Administrators are the common names of further certificates that may do everything, such as that of kubeadm.
 	Administrators []string

@@ -8,7 +8,7 @@
 //	tripod-core        built-in resources, and the other keys that kube-apiserver writes
 //	tripod-extensions  all other keys except those of the aggregator, because the groups of custom resources are not known beforehand
 //	tripod-aggregator  APIServices
-//	tripod-NAME        the directories that a further API service is given
+//	tripod-NAME        the directories that an additional API service is given
 //	root               all keys: for snapshots, tripod migrate split-etcd, and this package
 //
 // Each user may also create leases. Only root may compact the history, so etcd has to do that itself (--auto-compaction-mode).
@@ -55,13 +55,13 @@ type Range struct {
 	ReadOnly bool
 }
 
-// Service is a further API service, and the directories in etcd that it may use, such as /registry/wardle.example.com.
+// Service is an additional API service, and the directories in etcd that it may use, such as /registry/wardle.example.com.
 type Service struct {
 	Name        string
 	Directories []string
 }
 
-// UserOf returns the user of a further API service.
+// UserOf returns the user of an additional API service.
 func UserOf(service string) string { return "tripod-" + service }
 
 // ParseService reads NAME=DIRECTORY[,DIRECTORY...].

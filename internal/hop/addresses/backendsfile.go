@@ -28,7 +28,7 @@ const (
 type Backends struct {
 	Core       Replicas `json:"core"`
 	Extensions Replicas `json:"extensions"`
-	// Services are partitions of extensions and further API services, by name (see ValidateBackend).
+	// Services are partitions of extensions and additional API services, by name (see ValidateBackend).
 	Services map[string]Service `json:"services,omitempty"`
 	// Aggregator may have no servers. These cannot be names whose addresses are replicas, and there is nothing about gRPC.
 	Aggregator Replicas `json:"aggregator,omitzero"`
@@ -44,7 +44,7 @@ type Replicas struct {
 	GRPC []string `json:"grpc,omitempty"`
 }
 
-// Service is a partition of extensions or a further API service behind the aggregator.
+// Service is a partition of extensions or an additional API service behind the aggregator.
 type Service struct {
 	Replicas `json:",inline"`
 	// Balance is how its requests are spread over its replicas. Empty means TwoChoices.
@@ -72,7 +72,7 @@ func (b Balance) Validate() error {
 	return nil
 }
 
-// ValidateGroups returns an error if a further API service cannot serve one of its groups.
+// ValidateGroups returns an error if an additional API service cannot serve one of its groups.
 func ValidateGroups(groups []string) error {
 	for _, group := range groups {
 		if wrong := validation.IsDNS1123Subdomain(group); len(wrong) > 0 {
@@ -82,7 +82,7 @@ func ValidateGroups(groups []string) error {
 	return nil
 }
 
-// ValidateName returns an error if a further API service cannot have a name: it is a DNS label that starts with a letter, so that
+// ValidateName returns an error if an additional API service cannot have a name: it is a DNS label that starts with a letter, so that
 // a Service of Kubernetes can have it, too, and is not that of one of Tripod's own services.
 func ValidateName(name string) error {
 	if name == core || name == extensions || name == aggregator {

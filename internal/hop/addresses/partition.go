@@ -26,7 +26,7 @@ func PartitionOf(backend string) (partition string, ok bool) {
 }
 
 // ValidateBackend returns an error if a backend beside core and extensions cannot have a name: neither is it a partition of extensions, nor
-// the name of a further API service.
+// the name of an additional API service.
 func ValidateBackend(name string) error {
 	if partition, ok := PartitionOf(name); ok {
 		return ValidatePartition(partition)

@@ -44,11 +44,11 @@ const (
 // UserOf returns the user name of a service ("core", ...).
 func UserOf(service string) string { return userPrefix + service }
 
-// AnyOf stands in [Rights] for every service without an entry of its own whose name is that of a service, a dash, and more. It is no service's
-// user name.
+// AnyOf stands in [Rights] for every service without an entry of its own whose name is that of a service, a dash, and more. It is no
+// service's user name.
 func AnyOf(service string) string { return UserOf(service) + "-" + anyName }
 
-// isService reports whether a user name is that of a service. Any DNS label may be the name of a further API service.
+// isService reports whether a user name is that of a service. Any DNS label may be the name of an additional API service.
 func isService(user string) bool {
 	name, ok := strings.CutPrefix(user, userPrefix)
 	return ok && len(validation.IsDNS1035Label(name)) == 0

@@ -36,7 +36,7 @@ func path(verb, path string) authorizer.AttributesRecord {
 	return authorizer.AttributesRecord{Verb: verb, Path: path}
 }
 
-// wardle is a further API service.
+// wardle is an additional API service.
 const wardle = userPrefix + "wardle"
 
 // rights are those of some services. "A" may read all but logs and Secrets, and all others may read namespaces.

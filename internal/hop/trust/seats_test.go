@@ -54,7 +54,7 @@ func TestServicesDoNotQueueBehindUsers(t *testing.T) {
 			if n == 0 {
 				assert.False(t, alone(extensions), "one more request")
 				assert.True(t, alone(newService(Aggregator, nil)), "another service")
-				assert.True(t, alone(newService(wardle, nil)), "a further service")
+				assert.True(t, alone(newService(wardle, nil)), "an additional service")
 				assert.False(t, alone(namesake), "a client with the name of a service")
 				return
 			}

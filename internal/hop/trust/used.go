@@ -69,7 +69,7 @@ func newUsedRights() *usedRights {
 	return nil
 }
 
-// note records the rights that allowed a request. Further API services have them in common.
+// note records the rights that allowed a request. Additional API services have them in common.
 func (u *usedRights) note(rights Rights, request authorizer.Attributes) {
 	if u == nil {
 		return

@@ -21,8 +21,8 @@ type BackendLists struct {
 	CoreServers, ExtensionsServers []string
 	// CoreGRPCServers and ExtensionsGRPCServers are the addresses (host:port) at which the same replicas serve gRPC.
 	CoreGRPCServers, ExtensionsGRPCServers []string
-	// Further are the other backends.
-	Further FurtherBackends
+	// Additional are the other backends.
+	Additional AdditionalBackends
 }
 
 // AddFlags adds the flags.
@@ -39,20 +39,20 @@ func (o *BackendLists) AddFlags(fs *pflag.FlagSet) {
 	fs.StringSliceVar(&o.ExtensionsGRPCServers, "extensions-grpc-servers", o.ExtensionsGRPCServers,
 		"Addresses (host:port, comma separated) at which the replicas of extensions serve gRPC (--grpc-bind-address there), in the order of "+
 			"--extensions-servers.")
-	o.Further.AddFlags(fs)
+	o.Additional.AddFlags(fs)
 }
 
 // find returns where the replicas are, from the file at path if there is one, or everything that is wrong with that.
 func (o *BackendLists) find(path string) (*addresses.Backends, []error) {
 	if path == "" {
-		further, errs := o.Further.find()
+		additional, errs := o.Additional.find()
 		return &addresses.Backends{
 			Core:       addresses.Replicas{Servers: o.CoreServers, GRPC: o.CoreGRPCServers},
 			Extensions: addresses.Replicas{Servers: o.ExtensionsServers, GRPC: o.ExtensionsGRPCServers},
-			Services:   further,
+			Services:   additional,
 		}, append(o.validate(), errs...)
 	}
-	if o.Further.given() || len(o.CoreServers)+len(o.CoreGRPCServers)+len(o.ExtensionsServers)+len(o.ExtensionsGRPCServers) > 0 {
+	if o.Additional.given() || len(o.CoreServers)+len(o.CoreGRPCServers)+len(o.ExtensionsServers)+len(o.ExtensionsGRPCServers) > 0 {
 		return nil, []error{fmt.Errorf("--%s takes the place of %s", addresses.BackendsFileFlag, listFlags)}
 	}
 	backends, err := addresses.LoadBackends(path)

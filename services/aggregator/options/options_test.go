@@ -53,17 +53,17 @@ func TestWrongFlagsAreRefused(t *testing.T) {
 	}...)
 }
 
-func TestFurtherBackends(t *testing.T) {
+func TestAdditionalBackends(t *testing.T) {
 	const urls = "https://127.0.0.1:6446,https://127.0.0.1:6447"
 	for name, test := range map[string]struct {
-		flags FurtherBackends
+		flags AdditionalBackends
 		want  map[string]addresses.Service
 		// wrong is a part of the only error.
 		wrong string
 	}{
 		"none": {},
 		"two": {
-			flags: FurtherBackends{
+			flags: AdditionalBackends{
 				Servers: []string{"wardle=" + urls, "search=dns:///search:6443"}, GRPC: []string{"search=dns:///search:7443", "wardle=h:1,h:2"},
 				Balance: []string{"search=rendezvous"}, Groups: []string{"wardle=a.example.com,b.example.com"},
 			},
@@ -76,31 +76,31 @@ func TestFurtherBackends(t *testing.T) {
 			},
 		},
 		"twice": {
-			flags: FurtherBackends{Servers: []string{"wardle=https://h", "wardle=https://i"}, GRPC: []string{"wardle=h:1"}},
+			flags: AdditionalBackends{Servers: []string{"wardle=https://h", "wardle=https://i"}, GRPC: []string{"wardle=h:1"}},
 			wrong: "--backend: wardle is given twice; separate several values by commas",
 		},
 		"an unknown policy": {
-			flags: FurtherBackends{Servers: []string{"wardle=https://h"}, GRPC: []string{"wardle=h:1"}, Balance: []string{"wardle=best"}},
+			flags: AdditionalBackends{Servers: []string{"wardle=https://h"}, GRPC: []string{"wardle=h:1"}, Balance: []string{"wardle=best"}},
 			wrong: `--backend-balance wardle: "best" is not one of two-choices, rendezvous`,
 		},
 		"groups of an unknown service": {
-			flags: FurtherBackends{Servers: []string{"wardle=https://h"}, GRPC: []string{"wardle=h:1"}, Groups: []string{"wardel=a.example.com"}},
+			flags: AdditionalBackends{Servers: []string{"wardle=https://h"}, GRPC: []string{"wardle=h:1"}, Groups: []string{"wardel=a.example.com"}},
 			wrong: "--backend-groups: there is no --backend wardel=URL",
 		},
 		"no group": {
-			flags: FurtherBackends{Servers: []string{"wardle=https://h"}, GRPC: []string{"wardle=h:1"}, Groups: []string{"wardle="}},
+			flags: AdditionalBackends{Servers: []string{"wardle=https://h"}, GRPC: []string{"wardle=h:1"}, Groups: []string{"wardle="}},
 			wrong: `--backend-groups wardle: name a group`,
 		},
 		"a group that is no name": {
-			flags: FurtherBackends{Servers: []string{"wardle=https://h"}, GRPC: []string{"wardle=h:1"}, Groups: []string{"wardle=apps/v1"}},
+			flags: AdditionalBackends{Servers: []string{"wardle=https://h"}, GRPC: []string{"wardle=h:1"}, Groups: []string{"wardle=apps/v1"}},
 			wrong: `--backend-groups wardle: "apps/v1" is not the name of an API group`,
 		},
 		"less addresses than servers": {
-			flags: FurtherBackends{Servers: []string{"wardle=" + urls}, GRPC: []string{"wardle=h:1"}},
+			flags: AdditionalBackends{Servers: []string{"wardle=" + urls}, GRPC: []string{"wardle=h:1"}},
 			wrong: "--backend-grpc wardle: there are 1 addresses for 2 servers",
 		},
 		"a partition": {
-			flags: FurtherBackends{
+			flags: AdditionalBackends{
 				Servers: []string{"extensions-big=https://h"}, GRPC: []string{"extensions-big=h:1"}, Groups: []string{"extensions-big=*.example.com,example.com"},
 			},
 			want: map[string]addresses.Service{"extensions-big": {
@@ -108,29 +108,29 @@ func TestFurtherBackends(t *testing.T) {
 			}},
 		},
 		"a partition without groups": {
-			flags: FurtherBackends{Servers: []string{"extensions-big=https://h"}, GRPC: []string{"extensions-big=h:1"}},
+			flags: AdditionalBackends{Servers: []string{"extensions-big=https://h"}, GRPC: []string{"extensions-big=h:1"}},
 			wrong: "--backend-groups extensions-big: name at least one API group",
 		},
 		"partitions that overlap": {
-			flags: FurtherBackends{
+			flags: AdditionalBackends{
 				Servers: []string{"extensions-a=https://h", "extensions-b=https://h"}, GRPC: []string{"extensions-a=h:1", "extensions-b=h:1"},
 				Groups: []string{"extensions-a=*.example.com", "extensions-b=x.example.com"},
 			},
 			wrong: "--backend-groups: partitions a and b overlap: *.example.com and x.example.com have groups in common",
 		},
 		"a service with a group of a partition": {
-			flags: FurtherBackends{
+			flags: AdditionalBackends{
 				Servers: []string{"extensions-a=https://h", "wardle=https://h"}, GRPC: []string{"extensions-a=h:1", "wardle=h:1"},
 				Groups: []string{"extensions-a=*.example.com", "wardle=x.example.com"},
 			},
 			wrong: "--backend-groups wardle: partition a of extensions has the group x.example.com",
 		},
 		"a pattern of a service": {
-			flags: FurtherBackends{Servers: []string{"wardle=https://h"}, GRPC: []string{"wardle=h:1"}, Groups: []string{"wardle=*.example.com"}},
+			flags: AdditionalBackends{Servers: []string{"wardle=https://h"}, GRPC: []string{"wardle=h:1"}, Groups: []string{"wardle=*.example.com"}},
 			wrong: `--backend-groups wardle: "*.example.com" is not the name of an API group`,
 		},
 		"no server": {
-			flags: FurtherBackends{Servers: []string{"wardle="}, GRPC: []string{"wardle=h:1"}},
+			flags: AdditionalBackends{Servers: []string{"wardle="}, GRPC: []string{"wardle=h:1"}},
 			wrong: "--backend wardle is required",
 		},
 	} {
@@ -147,7 +147,7 @@ func TestFurtherBackends(t *testing.T) {
 	}
 }
 
-func TestAFileTakesThePlaceOfFurtherBackends(t *testing.T) {
+func TestAFileTakesThePlaceOfAdditionalBackends(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "backends.yaml")
 	flags := goodFlags(t).With(servicetest.Flags{"backends-file": path, "backend": "wardle=https://h"})
 	for _, list := range []string{"core-servers", "core-grpc-servers", "extensions-servers", "extensions-grpc-servers"} {

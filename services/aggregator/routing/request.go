@@ -28,7 +28,7 @@ type Request struct {
 	Kind Kind
 
 	// LongRunning is set if the request lasts until the client or the object ends it. The rule is kube-apiserver's, but
-	// further services may also nest watches, and declare subresources of their own.
+	// additional services may also nest watches, and declare subresources of their own.
 	LongRunning bool
 	// Upgrade is set if the client says "Connection: Upgrade". By that alone kube-aggregator sends it to an aggregated API server.
 	Upgrade bool
@@ -44,7 +44,7 @@ type Request struct {
 	Holdable bool
 	// Eviction is set if status 429 is the answer of a disruption budget, not of an overloaded replica.
 	Eviction bool
-	// Resource is what a request is for if a replica may keep a watch cache of it for itself: custom resources, and what further backends
+	// Resource is what a request is for if a replica may keep a watch cache of it for itself: custom resources, and what additional backends
 	// serve. Otherwise it is empty.
 	Resource schema.GroupResource
 
@@ -62,7 +62,7 @@ const (
 	Object
 	// Watch requests get one event after another.
 	Watch
-	// PassedOn requests, like exec, are answered by a kubelet, pod or service, or by a further service in a subresource that it declares
+	// PassedOn requests, like exec, are answered by a kubelet, pod or service, or by an additional service in a subresource that it declares
 	// as long-running.
 	PassedOn
 )

@@ -187,7 +187,7 @@ func BenchmarkWithRequest(b *testing.B) {
 	}
 }
 
-func TestAWatchInsideOfARequestForAFurtherServiceLasts(t *testing.T) {
+func TestAWatchInsideOfARequestForAnAdditionalServiceLasts(t *testing.T) {
 	const nested = "/apis/clusterpedia.io/v1beta1/resources/clusters/hub/api/v1/pods"
 	for url, of := range map[string]map[Owner]bool{
 		nested + "?watch=true":  {"search": true, Extensions: false, Core: false, Aggregated: false},
@@ -206,7 +206,7 @@ func TestAWatchInsideOfARequestForAFurtherServiceLasts(t *testing.T) {
 	}
 }
 
-func TestAFurtherServiceDeclaresWhatLasts(t *testing.T) {
+func TestAnAdditionalServiceDeclaresWhatLasts(t *testing.T) {
 	table := NewTable(builtin, "books", "films")
 	for _, service := range []*apiregistrationv1.APIService{
 		apiService("", "v1", "tripod-system", "core"), apiService("apps", "v1", "tripod-system", "core"),

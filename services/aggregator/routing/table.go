@@ -30,7 +30,7 @@ import (
 	"github.com/tripod-k8s/tripod/internal/hop/trust"
 )
 
-// Owner says who answers a request. Tripod's services and further backends have their names, which are DNS labels. The others have none.
+// Owner says who answers a request. Tripod's services and additional backends have their names, which are DNS labels. The others have none.
 type Owner string
 
 const (
@@ -120,10 +120,10 @@ type snapshot struct {
 }
 
 // NewTable returns an empty table. builtin reports whether a core of this Kubernetes version may serve a group, so that the table
-// can route the group before it has heard of core. further are the names of the backends beside core and extensions.
-func NewTable(builtin func(group string) bool, further ...string) *Table {
+// can route the group before it has heard of core. additional are the names of the backends beside core and extensions.
+func NewTable(builtin func(group string) bool, additional ...string) *Table {
 	t := &Table{
-		builtin: builtin, backends: append(Backends{string(Core), string(Extensions)}, further...),
+		builtin: builtin, backends: append(Backends{string(Core), string(Extensions)}, additional...),
 		custom: func(string) Owner { return Extensions },
 	}
 	t.current.Store(&snapshot{})
@@ -200,8 +200,8 @@ func (t *Table) SetResources(owner Owner, resources map[schema.GroupVersionResou
 	t.update(func(s *snapshot) { s.resources = with(s.resources, owner, resources) })
 }
 
-// SetLongRunning records subresources of a further backend whose requests last, in the form books/tail. They count where the table routes
-// their group-version to that backend, and nowhere else.
+// SetLongRunning records subresources of an additional backend whose requests last, in the form books/tail. They count where the table
+// routes their group-version to that backend, and nowhere else.
 func (t *Table) SetLongRunning(owner Owner, subresources map[schema.GroupVersionResource]bool) {
 	t.update(func(s *snapshot) { s.longRunning = with(s.longRunning, owner, subresources) })
 }

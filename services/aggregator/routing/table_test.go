@@ -82,7 +82,7 @@ func TestRouteByPath(t *testing.T) {
 	}
 }
 
-func TestFurtherBackendsHaveTheGroupsOfTheirAPIServicesAlone(t *testing.T) {
+func TestAdditionalBackendsHaveTheGroupsOfTheirAPIServicesAlone(t *testing.T) {
 	table := NewTable(builtin, "wardle", "unknown")
 	table.SetCore([]schema.GroupVersion{{Version: "v1"}, {Group: "future", Version: "v1"}})
 	table.SetComplete()

@@ -28,8 +28,8 @@ import (
 // backend is a service behind the aggregator, and what follows it.
 type backend struct {
 	*upstream.Backend
-	// further is the place of a backend beside core and extensions among those, from 1 on. Of core and extensions, it is 0.
-	further int
+	// rank is 0 for core and extensions. Other backends count from 1, in the order of the list.
+	rank int
 	// serves reports whether clients may find a group-version of the backend. It is false for one that another backend serves.
 	serves func(schema.GroupVersion) bool
 	// locate finds where a replica serves gRPC.
@@ -42,9 +42,9 @@ type backend struct {
 	firstReplicas *feeds.FirstReplicas
 }
 
-// ofOthers reports whether the backend is a further API service, and neither core nor a partition of extensions.
+// ofOthers reports whether the backend is an additional API service, and neither core nor a partition of extensions.
 func (b *backend) ofOthers() bool {
-	return b.further > 0 && !routing.Owner(b.Name()).ServesCustomResources()
+	return b.rank > 0 && !routing.Owner(b.Name()).ServesCustomResources()
 }
 
 // backends are all backends. What merges their documents takes an entry from the first that has it.
@@ -58,9 +58,9 @@ func (all backends) named(owner routing.Owner) *backend {
 	return nil
 }
 
-// required are those without which no aggregator is ready: core and extensions. A further backend delays its own clients only.
+// required are those without which no aggregator is ready: core and extensions. An additional backend delays its own clients only.
 func (all backends) required() backends {
-	return slices.DeleteFunc(slices.Clone(all), func(b *backend) bool { return b.further > 0 })
+	return slices.DeleteFunc(slices.Clone(all), func(b *backend) bool { return b.rank > 0 })
 }
 
 // reconsider has discovery show a group-version of the backend that serves it now.
@@ -103,7 +103,7 @@ func (b *backend) set(replicas addresses.Replicas) error {
 func (b *backend) Serves(gv schema.GroupVersion) bool { return b.serves(gv) }
 
 // Limited implements openapi.Backend.
-func (b *backend) Limited() bool { return b.further > 0 }
+func (b *backend) Limited() bool { return b.rank > 0 }
 
 // grpc returns the address at which the replica at an address serves gRPC.
 func (b *backend) grpc(address string) (string, bool) {
@@ -145,17 +145,17 @@ func (c *Config) locateBackends() error {
 		if err != nil {
 			return err
 		}
-		b.further, b.firstReplicas = max(i-1, 0), firstReplicas
+		b.rank, b.firstReplicas = max(i-1, 0), firstReplicas
 		c.backends = append(c.backends, b)
 	}
 	c.core, c.extensions = c.backends.named(routing.Core), c.backends.named(routing.Extensions)
-	var further []string
+	var additional []string
 	for _, b := range c.backends {
-		if b.further > 0 {
-			further = append(further, b.Name())
+		if b.rank > 0 {
+			additional = append(additional, b.Name())
 		}
 	}
-	c.table = routing.NewTable(apiservices.Builtin, further...)
+	c.table = routing.NewTable(apiservices.Builtin, additional...)
 	table, err := partitions.In(c.options.Backends.Services)
 	if err != nil {
 		return err
@@ -170,7 +170,7 @@ func (c *Config) locateBackends() error {
 	return nil
 }
 
-// groups returns the API groups of further backends that have a limit.
+// groups returns the API groups of additional backends that have a limit.
 func (c *Config) groups() map[string][]string {
 	limited := map[string][]string{}
 	for name, service := range c.options.Backends.Services {
@@ -181,11 +181,11 @@ func (c *Config) groups() map[string][]string {
 	return limited
 }
 
-// serving returns the serves of a backend. A further backend serves what its APIServices name it for. Of the others, core goes first.
+// serving returns the serves of a backend. An additional backend serves what its APIServices name it for. Of the others, core goes first.
 func (c *Config) serving(b *backend) func(schema.GroupVersion) bool {
 	return func(gv schema.GroupVersion) bool {
 		owner := c.backends.named(c.table.GroupVersion(gv).Owner)
-		return owner == b || b.further == 0 && (owner == nil || owner.further == 0)
+		return owner == b || b.rank == 0 && (owner == nil || owner.rank == 0)
 	}
 }
 
@@ -200,7 +200,7 @@ func (c *Config) followBackends() error {
 	for _, b := range c.backends {
 		b.serves = c.serving(b)
 		b.discovery = discovery.NewSource(discovery.Config{
-			Backend: b.Backend, Merged: c.generic.AggregatedDiscoveryGroupManager, Rank: b.further, Shows: b.serves, Legacy: b == c.core,
+			Backend: b.Backend, Merged: c.generic.AggregatedDiscoveryGroupManager, Rank: b.rank, Shows: b.serves, Legacy: b == c.core,
 			OnMerged: func(resources map[schema.GroupVersionResource]bool) {
 				c.table.SetResources(routing.Owner(b.Name()), resources)
 			},

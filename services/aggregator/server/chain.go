@@ -43,8 +43,8 @@ type chains struct {
 	traces bool
 	// forwarders send requests on, each to the backend that owns them.
 	forwarders map[routing.Owner]http.Handler
-	// further are the backends to which the aggregator tells what the policy says.
-	further map[routing.Owner]bool
+	// additional are the backends to which the aggregator tells what the policy says.
+	additional map[routing.Owner]bool
 	// clients are the connections, and memory is what requests share.
 	clients *clients.Connections
 	memory  *requestmemory.Budget
@@ -114,7 +114,7 @@ func (h *chains) short(c *genericapiserver.Config) http.Handler {
 	failed = proxy.TellWarnings(genericapifilters.WithCacheControl(failed))
 	to := maps.Clone(h.forwarders)
 	for owner, forwarder := range to {
-		if h.further[owner] {
+		if h.additional[owner] {
 			to[owner] = h.policy.Gate(forwarder, c)
 		}
 	}

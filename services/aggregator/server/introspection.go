@@ -43,7 +43,7 @@ func available(b *backend) healthz.HealthChecker {
 		switch {
 		case !ok:
 			return errors.New(why)
-		case b.further > 0 && !b.feed.HasSynced():
+		case b.rank > 0 && !b.feed.HasSynced():
 			return errNoFeed
 		}
 		return nil

@@ -41,8 +41,8 @@ func (c *Config) serveServices() error {
 var kubeAPIServer = &user.DefaultInfo{Name: user.APIServerUser, Groups: []string{user.AllAuthenticated, user.SystemPrivilegedGroup}}
 
 // asKubeAPIServer gives a request of a service to an aggregated API server the user that it has with kube-apiserver.
-// What the service may ask for was decided before. A further API service has that user only when it calls a webhook: what else it may do is
-// not decided by a list of rules alone.
+// What the service may ask for was decided before. An additional API service has that user only when it calls a webhook: what else it may
+// do is not decided by a list of rules alone.
 func (c *webhookCalls) asKubeAPIServer(req *http.Request) *http.Request {
 	sender, _ := request.UserFrom(req.Context())
 	switch service := trust.ServiceOf(sender); {

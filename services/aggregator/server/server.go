@@ -59,7 +59,7 @@ func New(c *Config) (*Server, error) {
 // buildHandlerChain has the server answer requests by its chains.
 func (c *Config) buildHandlerChain(health *health.Handler, stop *shutdown) {
 	serializer := c.generic.Serializer
-	forwarders, further := map[routing.Owner]http.Handler{}, map[routing.Owner]bool{}
+	forwarders, additional := map[routing.Owner]http.Handler{}, map[routing.Owner]bool{}
 	endings := proxy.NewEndings()
 	for _, b := range c.backends {
 		await := b.discovery.Await
@@ -67,7 +67,7 @@ func (c *Config) buildHandlerChain(health *health.Handler, stop *shutdown) {
 			await = nil
 		}
 		owner, forwarder := routing.Owner(b.Name()), proxy.NewForwarder(b.Name(), c.traced(b), c.memory, endings, serializer, await)
-		if further[owner] = b.ofOthers(); further[owner] {
+		if additional[owner] = b.ofOthers(); additional[owner] {
 			forwarder.Decide(c.generic.Authorization.Authorizer, authorizer.AuthorizerFunc(c.rights.Authorize))
 		}
 		if owner == routing.Core || owner.ServesCustomResources() {
@@ -78,7 +78,7 @@ func (c *Config) buildHandlerChain(health *health.Handler, stop *shutdown) {
 	chains := &chains{
 		table: c.table, policy: c.policy, webhooks: c.webhooks, stop: stop, traces: c.traces(),
 		clients: c.clients, memory: c.memory,
-		answerTimeout: c.generic.RequestTimeout + answerSlack, forwarders: forwarders, further: further,
+		answerTimeout: c.generic.RequestTimeout + answerSlack, forwarders: forwarders, additional: additional,
 	}
 	c.generic.BuildHandlerChainFunc = func(own http.Handler, config *genericapiserver.Config) http.Handler {
 		return chains.build(refuseUnknownServices(health.Wrap(own), c.table.Backends(), serializer), config)

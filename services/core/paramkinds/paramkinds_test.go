@@ -45,7 +45,7 @@ func TestServicesReadWhatPoliciesName(t *testing.T) {
 		{"a subresource", extensions, status, false},
 		{"a change", extensions, read("update", "", "v1", "secrets"), false},
 		{"a path", extensions, authorizer.AttributesRecord{Verb: "get", Path: "/api/v1/secrets"}, false},
-		{"a further API service", trusttest.Backend(t, trust.UserOf("wardle")), read("list", "", "v1", "secrets"), true},
+		{"an additional API service", trusttest.Backend(t, trust.UserOf("wardle")), read("list", "", "v1", "secrets"), true},
 		{"core, which needs none of it", core, read("list", "", "v1", "secrets"), false},
 		{"a user", &user.DefaultInfo{Name: trust.UserOf(list.Extensions)}, read("list", "", "v1", "secrets"), false},
 	} {

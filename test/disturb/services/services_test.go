@@ -33,7 +33,7 @@ import (
 	"github.com/tripod-k8s/tripod/test/framework/traffic"
 )
 
-// fleet is shared by the tests. The program of the further services is that of extensions: it serves whatever CustomResourceDefinitions are in its
+// fleet is shared by the tests. The program of the additional services is that of extensions: it serves whatever CustomResourceDefinitions are in its
 // own part of etcd, and reports them on its feed. Nothing of it is the extensions of this Tripod.
 var fleet *framework.Fleet
 

@@ -5,9 +5,9 @@ SPDX-License-Identifier: Apache-2.0
 
 {{- /* The flags of a service, as lines of a YAML list: dict root, component, values. */ -}}
 {{- define "tripod.arguments" -}}
-{{- include (printf "tripod.arguments.%s" (ternary "further" .component (eq (include "tripod.isFurther" .) "true"))) . }}
+{{- include (printf "tripod.arguments.%s" (ternary "additional" .component (eq (include "tripod.isAdditional" .) "true"))) . }}
 {{- include "tripod.arguments.shared" . }}
-{{- if not (include "tripod.further.unstored" .) }}
+{{- if not (include "tripod.additional.unstored" .) }}
 {{- include "tripod.arguments.etcd" . }}
 {{- end }}
 {{- include "tripod.arguments.audit" . }}
@@ -53,7 +53,7 @@ SPDX-License-Identifier: Apache-2.0
 {{- include "tripod.arguments.admission.known" (dict "admission" $values.admission "known" (concat (include "tripod.admission.anything" . | fromJsonArray) (list "NamespaceAutoProvision" "NamespaceExists" "NamespaceLifecycle" "ResourceQuota"))) }}
 {{- end -}}
 
-{{- define "tripod.arguments.further" -}}
+{{- define "tripod.arguments.additional" -}}
 {{- include "tripod.arguments.backend" . }}
 - --core-servers=dns:///{{ include "tripod.fullname" .root }}-core.{{ .root.Release.Namespace }}.svc:6443
 - --aggregator-servers=https://{{ include "tripod.host" .root }}:{{ .root.Values.service.port }}
@@ -88,7 +88,7 @@ SPDX-License-Identifier: Apache-2.0
 - --{{ . }}-servers=dns:///{{ $fullname }}-{{ . }}.{{ $.root.Release.Namespace }}.svc:6443
 - --{{ . }}-grpc-servers=dns:///{{ $fullname }}-{{ . }}.{{ $.root.Release.Namespace }}.svc:6444
 {{- end }}
-{{- range $name := include "tripod.further" .root | fromJsonArray }}
+{{- range $name := include "tripod.additional" .root | fromJsonArray }}
 - --backend={{ . }}=dns:///{{ $fullname }}-{{ . }}.{{ $.root.Release.Namespace }}.svc:6443
 - --backend-grpc={{ . }}=dns:///{{ $fullname }}-{{ . }}.{{ $.root.Release.Namespace }}.svc:6444
 {{- $values := include "tripod.values" (dict "root" $.root "component" .) | fromJson }}
@@ -142,7 +142,7 @@ SPDX-License-Identifier: Apache-2.0
 - --egress-selector-config-file=/etc/tripod/konnectivity/egress.yaml
 {{- end }}
 {{- /* API services of others learn from the aggregator who may do what, and have releases and groups of their own. */}}
-{{- if not (include "tripod.isFurther" .) }}
+{{- if not (include "tripod.isAdditional" .) }}
 {{- if $values.authorization.config }}
 - --authorization-config=/etc/tripod/config/authorization.yaml
 {{- else }}
@@ -180,8 +180,8 @@ SPDX-License-Identifier: Apache-2.0
 - --etcd-certfile=/etc/tripod/pki/etcd-client/tls.crt
 - --etcd-keyfile=/etc/tripod/pki/etcd-client/tls.key
 {{- end }}
-- --etcd-prefix={{ include "tripod.further.prefix" . }}
-{{- if and .root.Values.etcd.enabled (not (include "tripod.further.etcd" . | fromJson)) }}
+- --etcd-prefix={{ include "tripod.additional.prefix" . }}
+{{- if and .root.Values.etcd.enabled (not (include "tripod.additional.etcd" . | fromJson)) }}
 {{- /* Only the user root of etcd may know the size of the database. */}}
 - --etcd-db-metric-poll-interval=0
 {{- /* Only root may compact, too. etcd does it itself. */}}

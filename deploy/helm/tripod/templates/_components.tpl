@@ -10,7 +10,7 @@ SPDX-License-Identifier: Apache-2.0
 {{- toJson $names -}}
 {{- end -}}
 
-{{- /* The values of the further API services by name, as JSON: those of the user, and Tripod's own that are enabled. */ -}}
+{{- /* The values of the additional API services by name, as JSON: those of the user, and Tripod's own that are enabled. */ -}}
 {{- define "tripod.services" -}}
 {{- $all := deepCopy .Values.services -}}
 {{- range $name := include "tripod.optional" . | fromJsonArray -}}
@@ -28,7 +28,7 @@ SPDX-License-Identifier: Apache-2.0
 {{- toJson $all -}}
 {{- end -}}
 
-{{- /* The values of one of Tripod's own services, as those of a further API service, as JSON: dict root, component. Its block has `serve`, the values that core has
+{{- /* The values of one of Tripod's own services, as those of an additional API service, as JSON: dict root, component. Its block has `serve`, the values that core has
 too, and may have `groups` and `etcd`. */ -}}
 {{- define "tripod.optional.values" -}}
 {{- $block := get .root.Values .component -}}
@@ -39,15 +39,15 @@ too, and may have `groups` and `etcd`. */ -}}
 {{- toJson $values -}}
 {{- end -}}
 
-{{- /* The image of one of Tripod's own services in the form of a further API service, as JSON: dict root, component. */ -}}
+{{- /* The image of one of Tripod's own services in the form of an additional API service, as JSON: dict root, component. */ -}}
 {{- define "tripod.optional.image" -}}
 {{- $image := include "tripod.image" (dict "root" .root "name" (printf "tripod-%s" .component)) -}}
 {{- $tag := include "tripod.tag" .root -}}
 {{- dict "repository" (trimSuffix (printf ":%s" $tag) $image) "tag" $tag "pullPolicy" .root.Values.image.pullPolicy | toJson -}}
 {{- end -}}
 
-{{- /* The names of the further API services, as a JSON list. */ -}}
-{{- define "tripod.further" -}}
+{{- /* The names of the additional API services, as a JSON list. */ -}}
+{{- define "tripod.additional" -}}
 {{- without (include "tripod.services" . | fromJson | keys) "search-sync" | sortAlpha | toJson -}}
 {{- end -}}
 
@@ -65,17 +65,17 @@ too, and may have `groups` and `etcd`. */ -}}
 
 {{- /* The names of the services that the aggregator sends requests to, as a JSON list. */ -}}
 {{- define "tripod.backends" -}}
-{{- concat (list "core" "extensions") (include "tripod.further" . | fromJsonArray) | toJson -}}
+{{- concat (list "core" "extensions") (include "tripod.additional" . | fromJsonArray) | toJson -}}
 {{- end -}}
 
-{{- /* Whether a component is a further API service, true or nothing: dict root, component. */ -}}
-{{- define "tripod.isFurther" -}}
+{{- /* Whether a component is an additional API service, true or nothing: dict root, component. */ -}}
+{{- define "tripod.isAdditional" -}}
 {{- if hasKey (include "tripod.services" .root | fromJson) .component -}}true{{- end -}}
 {{- end -}}
 
 {{- /* The values of a service, as JSON: dict root, component. */ -}}
 {{- define "tripod.values" -}}
-{{- if include "tripod.isFurther" . -}}
+{{- if include "tripod.isAdditional" . -}}
 {{- $values := get (include "tripod.services" .root | fromJson) .component -}}
 {{- include "tripod.values.fill" (dict "values" $values "defaults" (include "tripod.values.defaults" . | fromYaml)) -}}
 {{- $_ := set $values "extraArgs" $values.args -}}
@@ -85,7 +85,7 @@ too, and may have `groups` and `etcd`. */ -}}
 {{- end -}}
 {{- end -}}
 
-{{- /* The values of a further API service that are not given. The comments of services in values.yaml describe them. */ -}}
+{{- /* The values of an additional API service that are not given. The comments of services in values.yaml describe them. */ -}}
 {{- define "tripod.values.defaults" -}}
 image: {tag: latest, pullPolicy: IfNotPresent}
 args: []
@@ -125,32 +125,32 @@ priorityClassName: ""
 {{- end -}}
 {{- end -}}
 
-{{- /* The directories of a further API service in the etcd of the release, comma separated: dict root, component. */ -}}
-{{- define "tripod.further.directories" -}}
+{{- /* The directories of an additional API service in the etcd of the release, comma separated: dict root, component. */ -}}
+{{- define "tripod.additional.directories" -}}
 {{- $directories := list -}}
 {{- range (include "tripod.values" . | fromJson).groups -}}
 {{- $directories = append $directories (printf "%s/%s" (trimSuffix "/" $.root.Values.etcd.prefix) .) -}}
 {{- end -}}
-{{- join "," $directories | default (include "tripod.further.prefix" .) -}}
+{{- join "," $directories | default (include "tripod.additional.prefix" .) -}}
 {{- end -}}
 
 {{- /* The --etcd-prefix of a service: that of all services if it names its groups, and a directory of its own if not: dict root, component. */ -}}
-{{- define "tripod.further.prefix" -}}
-{{- if and (include "tripod.isFurther" .) (not (include "tripod.values" . | fromJson).groups) -}}
+{{- define "tripod.additional.prefix" -}}
+{{- if and (include "tripod.isAdditional" .) (not (include "tripod.values" . | fromJson).groups) -}}
 /services/{{ .component }}
 {{- else -}}
 {{ .root.Values.etcd.prefix }}
 {{- end -}}
 {{- end -}}
 
-{{- /* The etcd that a further API service has for itself, as JSON {servers, secret}: dict root, component. */ -}}
-{{- define "tripod.further.etcd" -}}
+{{- /* The etcd that an additional API service has for itself, as JSON {servers, secret}: dict root, component. */ -}}
+{{- define "tripod.additional.etcd" -}}
 {{- $own := dict -}}
-{{- if include "tripod.isFurther" . -}}{{- $own = (include "tripod.values" . | fromJson).etcd -}}{{- end -}}
+{{- if include "tripod.isAdditional" . -}}{{- $own = (include "tripod.values" . | fromJson).etcd -}}{{- end -}}
 {{- ternary $own dict (not (empty $own.servers)) | toJson -}}
 {{- end -}}
 
 {{- /* Whether a component keeps nothing in etcd, true or nothing: dict root, component. */ -}}
-{{- define "tripod.further.unstored" -}}
-{{- if include "tripod.isFurther" . -}}{{- if not (include "tripod.values" . | fromJson).etcd.enabled -}}true{{- end -}}{{- end -}}
+{{- define "tripod.additional.unstored" -}}
+{{- if include "tripod.isAdditional" . -}}{{- if not (include "tripod.values" . | fromJson).etcd.enabled -}}true{{- end -}}{{- end -}}
 {{- end -}}

@@ -26,7 +26,7 @@ SPDX-License-Identifier: Apache-2.0
 {{- define "tripod.encryption.secret" -}}
 {{- with .root.Values.encryption -}}
 {{- if and (eq $.component "aggregator") (ne (include "tripod.encryption.apiServices" .) "true") -}}
-{{- else if and (include "tripod.isFurther" $) (or (not (include "tripod.values" $ | fromJson).encryption) (include "tripod.further.unstored" $)) -}}
+{{- else if and (include "tripod.isAdditional" $) (or (not (include "tripod.values" $ | fromJson).encryption) (include "tripod.additional.unstored" $)) -}}
 {{- else if .existingSecret -}}
 {{ .existingSecret }}
 {{- else if .config -}}

@@ -36,7 +36,7 @@ etcd
 {{- /* The URLs of the etcd that a component uses: dict root, component. */ -}}
 {{- define "tripod.etcd.servers" -}}
 {{- $etcd := .root.Values.etcd -}}
-{{- $own := include "tripod.further.etcd" . | fromJson -}}
+{{- $own := include "tripod.additional.etcd" . | fromJson -}}
 {{- if $own -}}
 {{- join "," $own.servers -}}
 {{- else if $etcd.enabled -}}
@@ -53,8 +53,8 @@ etcd
 {{- $users := list -}}
 {{- range $component := include "tripod.components" .root | fromJsonArray -}}
 {{- $context := dict "root" $.root "component" $component -}}
-{{- $own := include "tripod.further.etcd" $context | fromJson -}}
-{{- if and (not $own) (not (include "tripod.further.unstored" $context)) (eq $.name (include "tripod.etcd.name" $context)) -}}{{- $users = append $users $component -}}{{- end -}}
+{{- $own := include "tripod.additional.etcd" $context | fromJson -}}
+{{- if and (not $own) (not (include "tripod.additional.unstored" $context)) (eq $.name (include "tripod.etcd.name" $context)) -}}{{- $users = append $users $component -}}{{- end -}}
 {{- end -}}
 {{- toJson $users -}}
 {{- end -}}
@@ -78,13 +78,13 @@ until an upgrade has succeeded. So this looks at the Deployments, before Helm ch
 the certificate is of the user root, for Jobs. */ -}}
 {{- define "tripod.etcd.secret" -}}
 {{- $etcd := .root.Values.etcd -}}
-{{- $own := include "tripod.further.etcd" . | fromJson -}}
-{{- if include "tripod.further.unstored" . -}}
+{{- $own := include "tripod.additional.etcd" . | fromJson -}}
+{{- if include "tripod.additional.unstored" . -}}
 {{- else if $own -}}
 {{- $own.secret -}}
 {{- else if $etcd.enabled -}}
 {{- include "tripod.fullname" .root }}-{{ include "tripod.etcd.name" . }}-client{{ if not .administrator }}-{{ .component }}{{ end }}
-{{- else if and (include "tripod.isFurther" .) (include "tripod.values" . | fromJson).etcd.secret -}}
+{{- else if and (include "tripod.isAdditional" .) (include "tripod.values" . | fromJson).etcd.secret -}}
 {{- (include "tripod.values" . | fromJson).etcd.secret -}}
 {{- else if and (not .administrator) (get $etcd.external.serviceSecrets .component) -}}
 {{- get $etcd.external.serviceSecrets .component -}}

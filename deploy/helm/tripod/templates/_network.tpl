@@ -11,8 +11,8 @@ SPDX-License-Identifier: Apache-2.0
 
 {{- /* The way to the etcd of a component. An external one may be anywhere, at the ports in its URLs. */ -}}
 {{- define "tripod.network.etcd" -}}
-{{- if include "tripod.further.unstored" . -}}
-{{- else if and .root.Values.etcd.enabled (not (include "tripod.further.etcd" . | fromJson)) -}}
+{{- if include "tripod.additional.unstored" . -}}
+{{- else if and .root.Values.etcd.enabled (not (include "tripod.additional.etcd" . | fromJson)) -}}
 - ports:
     - {port: 2379}
   to:

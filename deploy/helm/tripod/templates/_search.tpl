@@ -37,7 +37,7 @@ SPDX-License-Identifier: Apache-2.0
 {{- toJson $args -}}
 {{- end -}}
 
-{{- /* The values of one of them, as those of a further API service, as JSON: dict root, role. */ -}}
+{{- /* The values of one of them, as those of an additional API service, as JSON: dict root, role. */ -}}
 {{- define "tripod.search.values" -}}
 {{- $search := .root.Values.search -}}
 {{- $values := deepCopy (get $search .role) -}}

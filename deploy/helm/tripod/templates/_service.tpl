@@ -56,7 +56,7 @@ spec:
       {{- end }}
       containers:
         - name: {{ .component }}
-          {{- if include "tripod.isFurther" . }}
+          {{- if include "tripod.isAdditional" . }}
           image: {{ $values.image.repository }}:{{ $values.image.tag }}
           imagePullPolicy: {{ $values.image.pullPolicy }}
           {{- else }}

@@ -39,7 +39,7 @@ func (r *Registrar) mayHave(backend string, gv schema.GroupVersion) bool {
 	return !Builtin(gv.Group) && !r.ofCore[gv.Group] && r.given(backend, gv.Group)
 }
 
-// given reports whether a further backend is not kept from a group.
+// given reports whether an additional backend is not kept from a group.
 func (r *Registrar) given(backend, group string) bool {
 	groups, limited := r.Groups[backend]
 	return !limited || slices.ContainsFunc(groups, func(pattern string) bool { return addresses.MatchGroup(pattern, group) })

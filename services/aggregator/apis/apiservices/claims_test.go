@@ -58,7 +58,7 @@ func stored(gv schema.GroupVersion, backend string) *apiregistrationv1.APIServic
 	return service
 }
 
-func TestFurtherBackendsAreAlwaysNamed(t *testing.T) {
+func TestAdditionalBackendsAreAlwaysNamed(t *testing.T) {
 	registration := newRecorder()
 	r := newRegistrar(t, registration, false)
 	r.Set("core", coreServes)
@@ -164,7 +164,7 @@ func TestAGroupVersionStaysWithTheFirstWhoHasIt(t *testing.T) {
 	}
 }
 
-func TestRunWaitsForNoFurtherBackend(t *testing.T) {
+func TestRunWaitsForNoAdditionalBackend(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		stop := make(chan struct{})
 		defer close(stop)

@@ -62,7 +62,7 @@ type Registrar struct {
 type RegistrarConfig struct {
 	// Backends are the names of all backends.
 	Backends routing.Backends
-	// Groups are the API groups that a further backend may have, by its name. One that is not here may have each that is not built in.
+	// Groups are the API groups that an additional backend may have, by its name. One that is not here may have each that is not built in.
 	Groups map[string][]string
 	// ServiceForm makes APIServices of core and extensions name their backend in spec.service. Those of others always do.
 	ServiceForm bool

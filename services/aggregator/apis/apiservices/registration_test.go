@@ -70,7 +70,7 @@ func (r *recorder) names() []string {
 	return slices.Sorted(maps.Keys(r.synced))
 }
 
-// newRegistrar returns a registrar of core, extensions and two further backends, which has seen what is stored.
+// newRegistrar returns a registrar of core, extensions and two additional backends, which has seen what is stored.
 func newRegistrar(t testing.TB, registration AutoRegistration, serviceForm bool, stored ...*apiregistrationv1.APIService) *Registrar {
 	t.Helper()
 	client := fake.NewSimpleClientset() //nolint:staticcheck // there is no other for APIServices

@@ -61,7 +61,7 @@ var kickSchedule = []time.Duration{
 type Config struct {
 	Backend *upstream.Backend
 	Merged  discoveryendpoint.ResourceManager
-	// Rank is the place of the backend in the list of further backends, from 1 on. It is 0 for core and extensions.
+	// Rank is the place of the backend in the list of additional backends, from 1 on. It is 0 for core and extensions.
 	Rank int
 	// Shows reports whether clients may find a group-version of the backend. It is false for one that another backend serves.
 	Shows func(schema.GroupVersion) bool
@@ -361,7 +361,7 @@ func (s *Source) put(group string, version apidiscoveryv2.APIVersionDiscovery) {
 }
 
 // origin is the part of the merged document that kube-apiserver keeps the group-version in. If
-// two parts have the same group-version, the built-in one wins over the CRD's. Each further backend has a part of its own.
+// two parts have the same group-version, the built-in one wins over the CRD's. Each additional backend has a part of its own.
 func (s *Source) origin(gv metav1.GroupVersion) discoveryendpoint.ResourceManager {
 	source := discoveryendpoint.BuiltinSource
 	switch {

@@ -18,8 +18,8 @@ import (
 	"github.com/tripod-k8s/tripod/local/replicas"
 )
 
-// furtherServices returns the programs of further API services by name, or what is wrong with --service.
-func (o *Options) furtherServices() (map[string]string, error) {
+// additionalPrograms returns the programs of additional API services by name, or what is wrong with --service.
+func (o *Options) additionalPrograms() (map[string]string, error) {
 	programs := map[string]string{}
 	for _, given := range o.Services {
 		name, path, ok := strings.Cut(given, "=")
@@ -44,8 +44,8 @@ func (o *Options) furtherServices() (map[string]string, error) {
 	return programs, nil
 }
 
-// further returns the names of the further API services. The options are valid.
-func (o *Options) further() []string {
+// additionalServices returns the names of the additional API services. The options are valid.
+func (o *Options) additionalServices() []string {
 	var names []string
 	for _, given := range o.Services {
 		name, _, _ := strings.Cut(given, "=")
@@ -59,7 +59,7 @@ func (o *Options) services() []string {
 	return slices.Concat([]string{replicas.Core, replicas.Extensions}, o.beside(), []string{replicas.Aggregator})
 }
 
-// serviceArgs returns the flags of a further API service, or of all if the name is empty.
+// serviceArgs returns the flags of an additional API service, or of all if the name is empty.
 func (o *Options) serviceArgs(name string) ([]string, error) {
 	var args []string
 	for _, given := range o.ServiceArgs {
@@ -67,7 +67,7 @@ func (o *Options) serviceArgs(name string) ([]string, error) {
 		if !ok || !strings.HasPrefix(flag, "-") {
 			return nil, fmt.Errorf("--service-arg %q is not of the form NAME=--FLAG", given)
 		}
-		if !o.Optional[to] && !slices.Contains(o.further(), to) {
+		if !o.Optional[to] && !slices.Contains(o.additionalServices(), to) {
 			return nil, fmt.Errorf("--service-arg: there is no --service %s=PATH", to)
 		}
 		if to == name {
@@ -77,7 +77,7 @@ func (o *Options) serviceArgs(name string) ([]string, error) {
 	return args, nil
 }
 
-// completeServices makes the paths of the further API services absolute.
+// completeServices makes the paths of the additional API services absolute.
 func (o *Options) completeServices() error {
 	for i, given := range o.Services {
 		name, path, _ := strings.Cut(given, "=")
@@ -90,18 +90,18 @@ func (o *Options) completeServices() error {
 	return nil
 }
 
-// etcdDirectory returns the directory in etcd that a further API service has for itself. Its keys are not those of custom resources,
+// etcdDirectory returns the directory in etcd that an additional API service has for itself. Its keys are not those of custom resources,
 // which may have the same group.
 func etcdDirectory(service string) string { return "/services/" + service }
 
-// furtherService returns the flags of a further API service.
-func (a *arguments) furtherService(service, replica string) []string {
+// additionalService returns the flags of an additional API service.
+func (a *arguments) additionalService(service, replica string) []string {
 	args := append(a.every(service, replica), "--etcd-prefix="+etcdDirectory(service))
 	own, _ := a.options.serviceArgs(service) // they are valid
 	return append(args, forReplica(replica, own)...)
 }
 
-// explain returns a probe of a further API service that says why its program may never be ready: any program can be given.
+// explain returns a probe of an additional API service that says why its program may never be ready: any program can be given.
 func explain(ready func(context.Context) error) func(context.Context) error {
 	return func(ctx context.Context) error {
 		err := ready(ctx)
@@ -112,10 +112,10 @@ func explain(ready func(context.Context) error) func(context.Context) error {
 	}
 }
 
-// unreadyAgain is when to say for the second and last time that a further API service is not ready.
+// unreadyAgain is when to say for the second and last time that an additional API service is not ready.
 const unreadyAgain = 15 * time.Second
 
-// sayUnready says which of the further API services are not ready. Nothing waits for them.
+// sayUnready says which of the additional API services are not ready. Nothing waits for them.
 func (i *instance) sayUnready(ctx context.Context, children []*process.Child) {
 	for _, pause := range []time.Duration{0, unreadyAgain} {
 		select {

@@ -16,7 +16,7 @@ import (
 	"github.com/tripod-k8s/tripod/services/shared/partitions"
 )
 
-// Flags of further backends.
+// Flags of additional backends.
 const (
 	backendFlag        = "backend"
 	backendGRPCFlag    = "backend-grpc"
@@ -24,37 +24,37 @@ const (
 	backendGroupsFlag  = "backend-groups"
 )
 
-// FurtherBackends are the API services beside core and extensions. Each flag is given once for each of them.
-type FurtherBackends struct {
+// AdditionalBackends are the API services beside core and extensions. Each flag is given once for each of them.
+type AdditionalBackends struct {
 	// Servers are of the form NAME=URL[,URL...], GRPC of the form NAME=ADDRESS[,ADDRESS...], Balance of the form NAME=POLICY, Groups of the
 	// form NAME=GROUP[,GROUP...].
 	Servers, GRPC, Balance, Groups []string
 }
 
 // AddFlags adds the flags.
-func (o *FurtherBackends) AddFlags(fs *pflag.FlagSet) {
+func (o *AdditionalBackends) AddFlags(fs *pflag.FlagSet) {
 	fs.StringArrayVar(&o.Servers, backendFlag, o.Servers,
-		"Name of a further API service, and the URLs of its replicas (NAME=https://host:port[,...]), or a name whose addresses are replicas "+
+		"Name of an additional API service, and the URLs of its replicas (NAME=https://host:port[,...]), or a name whose addresses are replicas "+
 			"(NAME=dns:///host:port). Repeat the flag for each service. The aggregator registers the group-versions that the service reports.")
 	fs.StringArrayVar(&o.GRPC, backendGRPCFlag, o.GRPC,
-		"Addresses (NAME=host:port[,...]) at which the replicas of a further API service serve gRPC (--grpc-bind-address there), in the order "+
-			"of --backend.")
+		"Addresses (NAME=host:port[,...]) at which the replicas of an additional API service serve gRPC (--grpc-bind-address there), in the "+
+			"order of --backend.")
 	fs.StringArrayVar(&o.Balance, backendBalanceFlag, o.Balance,
-		fmt.Sprintf("How requests are spread over the replicas of a further API service (NAME=POLICY): %s lets each replica do a fair part of "+
-			"everything, %s sends all requests for a resource to the same replica. The default is %[1]s.", addresses.TwoChoices,
+		fmt.Sprintf("How requests are spread over the replicas of an additional API service (NAME=POLICY): %s lets each replica do a fair part "+
+			"of everything, %s sends all requests for a resource to the same replica. The default is %[1]s.", addresses.TwoChoices,
 			addresses.Rendezvous))
 	fs.StringArrayVar(&o.Groups, backendGroupsFlag, o.Groups,
-		"API groups that a further API service may serve (NAME=GROUP[,...]). The aggregator registers no other group for it. Without the flag, "+
-			"it registers each group that is not built in. A partition of extensions, extensions-PARTITION, needs the flag, and its groups may be of "+
+		"API groups that an additional API service may serve (NAME=GROUP[,...]). The aggregator registers no other group for it. Without the "+
+			"flag, it registers each group that is not built in. A partition of extensions, extensions-PARTITION, needs the flag, and its groups may be of "+
 			"the form *.SUFFIX.")
 }
 
-func (o *FurtherBackends) given() bool {
+func (o *AdditionalBackends) given() bool {
 	return len(o.Servers)+len(o.GRPC)+len(o.Balance)+len(o.Groups) > 0
 }
 
 // find returns the services by name, or everything that is wrong with the flags.
-func (o *FurtherBackends) find() (map[string]addresses.Service, []error) {
+func (o *AdditionalBackends) find() (map[string]addresses.Service, []error) {
 	servers, errs := byName(backendFlag, o.Servers)
 	grpc, wrong := byName(backendGRPCFlag, o.GRPC)
 	errs = append(errs, wrong...)
