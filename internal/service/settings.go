@@ -50,7 +50,7 @@ func (s *Settings) Now() *backendv1.Settings {
 
 // Follow calls tell with new settings when a file changes that the service reloads, until the context ends. That is the encryption
 // configuration. The service reloads it within a minute, and not at all if it cannot use it.
-func (s *Settings) Follow(ctx context.Context, tell func(*backendv1.Settings)) {
+func (s *Settings) Follow(ctx context.Context, report func(*backendv1.Settings)) {
 	if s == nil || !s.reloads {
 		return
 	}
@@ -63,6 +63,6 @@ func (s *Settings) Follow(ctx context.Context, tell func(*backendv1.Settings)) {
 		now := proto.CloneOf(s.current)
 		now.Configuration.Encryption = encryption
 		s.current = now
-		tell(now)
+		report(now)
 	})
 }

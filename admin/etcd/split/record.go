@@ -36,7 +36,7 @@ type record struct {
 
 // begin notes in the target that it is being copied to. It returns the record of an earlier run that has finished, or nil.
 func (s *split) begin(ctx context.Context) (*record, error) {
-	if err := s.checkApart(ctx); err != nil {
+	if err := s.checkDistinct(ctx); err != nil {
 		return nil, err
 	}
 	answer, err := s.target.Get(ctx, recordKey)
@@ -90,9 +90,9 @@ func custom(name string) bool {
 		group != apiextensions.GroupName && group != apiregistration.GroupName
 }
 
-// checkApart returns an error when source and target are the same etcd. The ids of clusters do not tell: those that are started alike have
-// the same.
-func (s *split) checkApart(ctx context.Context) error {
+// checkDistinct returns an error when source and target are the same etcd. The ids of clusters do not decide that: those that are started
+// alike have the same.
+func (s *split) checkDistinct(ctx context.Context) error {
 	mark := rand.Text()
 	if _, err := s.target.Put(ctx, markKey, mark); err != nil {
 		return fmt.Errorf("cannot write to the target: %w", err)

@@ -114,7 +114,7 @@ func (s *splitter) fetchGroups(ctx context.Context, seen string) (version string
 	defer response.Body.Close() //nolint:errcheck // it is not read
 	switch response.StatusCode {
 	case http.StatusOK:
-		s.heard.Store(true)
+		s.answered.Store(true)
 		return response.Header.Get("ETag"), true
 	case http.StatusNotModified:
 		return seen, true

@@ -65,8 +65,8 @@ type splitter struct {
 	Split
 	self http.RoundTripper
 	host *url.URL
-	// heard is set by the first answer of an aggregator.
-	heard atomic.Bool
+	// answered is set by the first answer of an aggregator.
+	answered atomic.Bool
 }
 
 // RoundTrip implements http.RoundTripper.
@@ -92,13 +92,13 @@ func (s *splitter) sharedDocument(req *http.Request, openAPI bool) (*http.Respon
 	}
 	response, err := s.toAggregator(req)
 	if err == nil && (response.StatusCode == http.StatusOK || response.StatusCode == http.StatusNotModified) {
-		s.heard.Store(true)
+		s.answered.Store(true)
 		return response, nil
 	}
 	if req.Context().Err() != nil {
 		return response, err
 	}
-	if s.heard.Load() {
+	if s.answered.Load() {
 		return asAbsence(req, response), err
 	}
 	// Before the aggregator's first answer, the service's own document is better than none. Policies with parameters of this service must

@@ -23,7 +23,7 @@ const readyInterval = 500 * time.Millisecond
 // Readiness checks whether a replica is ready.
 type Readiness struct {
 	health http.Handler
-	tell   func(failing []string)
+	report func(failing []string)
 
 	// checking is held until the result has been reported, so that an older result never follows a newer one.
 	checking sync.Mutex
@@ -32,8 +32,8 @@ type Readiness struct {
 
 // NewReadiness returns a Readiness. It reads /readyz of health, and calls tell with the names of the failing checks. If none fails, the
 // replica is ready.
-func NewReadiness(health http.Handler, tell func(failing []string)) *Readiness {
-	return &Readiness{health: health, tell: tell}
+func NewReadiness(health http.Handler, report func(failing []string)) *Readiness {
+	return &Readiness{health: health, report: report}
 }
 
 // Follow repeats the check until the context ends.
@@ -44,7 +44,7 @@ func (r *Readiness) check(ctx context.Context) {
 	defer r.checking.Unlock()
 	failing := failingChecks(ctx, r.health)
 	r.ready.Store(len(failing) == 0)
-	r.tell(failing)
+	r.report(failing)
 }
 
 // ServeHTTP answers probes as health does. Before a probe learns that the replica is ready, watchers of the feed do. A prober may stop

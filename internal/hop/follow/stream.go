@@ -199,8 +199,8 @@ type Session struct {
 	leave    context.CancelCauseFunc
 	watchdog *attention.Timer
 	since    time.Time
-	// heard counts signs of life.
-	heard atomic.Int64
+	// signs counts signs of life.
+	signs atomic.Int64
 }
 
 // spareInterval is the time between two questions whether a silent replica can be spared.
@@ -210,14 +210,14 @@ const spareInterval = 500 * time.Millisecond
 func (s *Session) watch() {
 	silent := int64(-1)
 	s.watchdog = attention.AfterFunc(s.stream.Silence, func() (again time.Duration) {
-		heard := s.heard.Load()
+		signs := s.signs.Load()
 		switch {
 		case s.stream.Spare == nil || s.stream.Spare(s.Address):
 			s.leave(errSilent)
 			return 0
-		case heard != silent:
+		case signs != silent:
 			klog.InfoS("A replica is silent, and is followed because no other is better", "stream", s.stream.Name, "replica", s.Address)
-			silent = heard
+			silent = signs
 		}
 		return spareInterval
 	})
@@ -226,7 +226,7 @@ func (s *Session) watch() {
 // Alive reports a sign of life of the replica. After the first one the replica counts as followed. Run must call it.
 func (s *Session) Alive() {
 	if s.watchdog != nil {
-		s.heard.Add(1)
+		s.signs.Add(1)
 		s.watchdog.Reset(s.stream.Silence)
 	}
 	if s.since.IsZero() {

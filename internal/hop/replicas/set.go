@@ -45,10 +45,10 @@ type Set struct {
 	lookUp func(ctx context.Context, host string) ([]string, error)
 	now    chan struct{}
 
-	mu      sync.Mutex
-	servers []addresses.Location
-	names   map[addresses.Location]*name
-	told    []string
+	mu       sync.Mutex
+	servers  []addresses.Location
+	names    map[addresses.Location]*name
+	reported []string
 }
 
 // name has the addresses of a DNS name.
@@ -78,14 +78,14 @@ func (s *Set) Put(servers []addresses.Location) {
 			s.names[server], replaced = &name{kept: replaced}, nil
 		}
 	}
-	s.tell()
+	s.notify()
 	s.LookUpNow()
 }
 
 // without returns the known replicas that are not at these servers, as kept ones.
 func (s *Set) without(servers []addresses.Location) map[string]time.Time {
 	others := map[string]time.Time{}
-	for _, address := range s.told {
+	for _, address := range s.reported {
 		others[address] = time.Now()
 	}
 	for _, server := range servers {
@@ -167,7 +167,7 @@ func (s *Set) find(ctx context.Context, server addresses.Location) {
 		klog.InfoS("A name leads to no replica that is ready, keeping those that are", "service", s.config.Service, "name", server.Address(),
 			"found", found, "kept", n.addresses()[len(found):])
 	}
-	s.tell()
+	s.notify()
 }
 
 // take stores the result of a lookup. While no replica among the new addresses is ready, the previous ready ones stay. It reports the first
@@ -201,8 +201,8 @@ func (n *name) addresses() []string {
 	return slices.Concat(n.found, kept)
 }
 
-// tell reports the addresses of all replicas, if they have changed.
-func (s *Set) tell() {
+// notify reports the addresses of all replicas, if they have changed.
+func (s *Set) notify() {
 	now := []string{}
 	for _, server := range s.servers {
 		if server.IsName {
@@ -211,8 +211,8 @@ func (s *Set) tell() {
 			now = append(now, server.Address())
 		}
 	}
-	if s.told == nil || !slices.Equal(now, s.told) {
-		s.told = now
+	if s.reported == nil || !slices.Equal(now, s.reported) {
+		s.reported = now
 		s.config.Changed(now)
 	}
 }

@@ -50,7 +50,7 @@ func (o *Options) Validate() []error {
 		errs = append(errs, fmt.Errorf("--%s: %w", caFileFlag, err))
 	}
 	errs = append(errs, o.validateKeyPair()...)
-	return append(errs, o.validateApart()...)
+	return append(errs, o.validateDistinctCAs()...)
 }
 
 var errRequired = errors.New("required")

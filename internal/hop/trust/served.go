@@ -24,7 +24,7 @@ func withServed(handler http.Handler) http.Handler {
 			return
 		}
 		trackers, tracked := request.LatencyTrackersFrom(req.Context()) // not of requests that last
-		tellServed(w.Header(), trackers)
+		setServed(w.Header(), trackers)
 		if tracked && mayCallWebhooks(req.Method) {
 			w = responsewriter.WrapForHTTP1Or2(&served{ResponseWriter: w, trackers: trackers})
 		}
@@ -41,7 +41,7 @@ func mayCallWebhooks(method string) bool {
 	return true
 }
 
-func tellServed(header http.Header, trackers *request.LatencyTrackers) {
+func setServed(header http.Header, trackers *request.LatencyTrackers) {
 	var waited time.Duration
 	if trackers != nil {
 		waited = trackers.APFQueueWaitTracker.GetLatency() + trackers.MutatingWebhookTracker.GetLatency() +
@@ -63,7 +63,7 @@ func (w *served) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 func (w *served) begin() {
 	if !w.begun {
 		w.begun = true
-		tellServed(w.Header(), w.trackers)
+		setServed(w.Header(), w.trackers)
 	}
 }
 

@@ -182,7 +182,7 @@ func (w *resumed) replay(ctx context.Context) (turn, error) {
 			if !ok {
 				return turn{}, errors.New("etcd ended the watch")
 			}
-			if over, err := w.hear(ctx, &t, event, now); over || err != nil {
+			if over, err := w.receive(ctx, &t, event, now); over || err != nil {
 				return t, err
 			}
 		case <-ask.C:
@@ -195,8 +195,8 @@ func (w *resumed) replay(ctx context.Context) (turn, error) {
 	}
 }
 
-// hear takes an event from etcd. It reports whether the turn is over.
-func (w *resumed) hear(ctx context.Context, t *turn, event watch.Event, now uint64) (over bool, err error) {
+// receive takes an event from etcd. It reports whether the turn is over.
+func (w *resumed) receive(ctx context.Context, t *turn, event watch.Event, now uint64) (over bool, err error) {
 	if isExpired(&event) {
 		return false, errForgotten
 	}
@@ -209,7 +209,7 @@ func (w *resumed) hear(ctx context.Context, t *turn, event watch.Event, now uint
 	case err != nil:
 		return false, fmt.Errorf("%w: %w", errUnreadable, err)
 	case event.Type == watch.Bookmark:
-		// All events up to this resourceVersion were heard.
+		// All events up to this resourceVersion were received.
 		over = at >= now || len(t.unsent) > 0
 		if over {
 			t.reached, t.caughtUp = at, at >= now

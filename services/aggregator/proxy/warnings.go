@@ -33,8 +33,8 @@ func warningsFrom(ctx context.Context) []*identityv1.Warning {
 	return collected.Recorded()
 }
 
-// TellWarnings tells the client what was collected, where no backend will.
-func TellWarnings(next http.Handler) http.Handler {
+// SendWarnings sends the collected warnings to the client, where no backend will.
+func SendWarnings(next http.Handler) http.Handler {
 	return genericapifilters.WithWarningRecorder(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		for _, collected := range warningsFrom(req.Context()) {
 			warning.AddWarning(req.Context(), collected.GetAgent(), collected.GetText())

@@ -109,7 +109,7 @@ type snapshot struct {
 	services map[schema.GroupVersion]Target
 	// groups counts the APIServices of each group.
 	groups map[string]int
-	// core holds the groups that core says it serves. It is nil until core was heard.
+	// core holds the groups that core says it serves. It is nil until core has reported.
 	core map[string]bool
 	// complete is set when all APIServices were seen once.
 	complete bool
@@ -120,7 +120,7 @@ type snapshot struct {
 }
 
 // NewTable returns an empty table. builtin reports whether a core of this Kubernetes version may serve a group, so that the table
-// can route the group before it has heard of core. additional are the names of the backends beside core and extensions.
+// can route the group before core has reported. additional are the names of the backends beside core and extensions.
 func NewTable(builtin func(group string) bool, additional ...string) *Table {
 	t := &Table{
 		builtin: builtin, backends: append(Backends{string(Core), string(Extensions)}, additional...),

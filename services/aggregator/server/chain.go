@@ -111,7 +111,7 @@ func (h *chains) short(c *genericapiserver.Config) http.Handler {
 	failed := genericapifilters.WithFailedAuthenticationAudit(
 		authn.FailedHandler(c.Serializer, genericapifilters.Unauthorized(c.Serializer)),
 		c.AuditBackend, c.AuditPolicyRuleEvaluator)
-	failed = proxy.TellWarnings(genericapifilters.WithCacheControl(failed))
+	failed = proxy.SendWarnings(genericapifilters.WithCacheControl(failed))
 	to := maps.Clone(h.forwarders)
 	for owner, forwarder := range to {
 		if h.additional[owner] {

@@ -94,7 +94,7 @@ func (h *apiServiceHandlers) forget(name string) {
 	h.openAPIV3.RemoveAPIService(name)
 }
 
-// expect keeps a group-version in discovery, as Stale, while its backend was not heard yet.
+// expect keeps a group-version in discovery, as Stale, while its backend has not reported yet.
 func (h *apiServiceHandlers) expect(gv schema.GroupVersion) {
 	if b := h.backends.named(h.table.GroupVersion(gv).Owner); b != nil {
 		b.discovery.Expect(gv)

@@ -24,7 +24,7 @@ type manifestWebhooks struct {
 // Initialize implements admission.PluginInitializer.
 func (m *manifestWebhooks) Initialize(plugin admission.Interface) {
 	if wants, ok := plugin.(initializer.WantsManifestLoaders); ok {
-		m.next.Initialize(&listening{Interface: plugin, wants: wants, heard: m})
+		m.next.Initialize(&observedPlugin{Interface: plugin, wants: wants, observer: m})
 		return
 	}
 	m.next.Initialize(plugin)
@@ -45,15 +45,15 @@ func (m *manifestWebhooks) configurations() (
 	return mutating, validating
 }
 
-// listening is a plugin whose loaders are listened to.
-type listening struct {
+// observedPlugin is a plugin whose manifests the observer receives as well.
+type observedPlugin struct {
 	admission.Interface
-	wants initializer.WantsManifestLoaders
-	heard *manifestWebhooks
+	wants    initializer.WantsManifestLoaders
+	observer *manifestWebhooks
 }
 
 // SetManifestLoaders implements initializer.WantsManifestLoaders.
-func (l *listening) SetManifestLoaders(loaders *initializer.ManifestLoaders) {
+func (l *observedPlugin) SetManifestLoaders(loaders *initializer.ManifestLoaders) {
 	if loaders == nil {
 		return
 	}
@@ -62,7 +62,7 @@ func (l *listening) SetManifestLoaders(loaders *initializer.ManifestLoaders) {
 		own.LoadMutatingWebhookManifests = func(dir string) ([]*admissionregistrationv1.MutatingWebhookConfiguration, string, error) {
 			read, hash, err := load(dir)
 			if err == nil {
-				l.heard.mutating.Store(&read)
+				l.observer.mutating.Store(&read)
 			}
 			return read, hash, err
 		}
@@ -71,7 +71,7 @@ func (l *listening) SetManifestLoaders(loaders *initializer.ManifestLoaders) {
 		own.LoadValidatingWebhookManifests = func(dir string) ([]*admissionregistrationv1.ValidatingWebhookConfiguration, string, error) {
 			read, hash, err := load(dir)
 			if err == nil {
-				l.heard.validating.Store(&read)
+				l.observer.validating.Store(&read)
 			}
 			return read, hash, err
 		}

@@ -25,7 +25,7 @@ import (
 // silence is how long core waits for a message of an aggregator, which sends one every 2 seconds.
 const silence = 10 * time.Second
 
-var errSilent = errors.New("nothing was heard of it")
+var errSilent = errors.New("it sent nothing")
 
 // Service serves tripod.endpoints.v1.
 type Service struct {

@@ -36,9 +36,9 @@ const freshness = 10 * time.Second
 const (
 	// heartbeatInterval is the time between messages to a watcher while nothing changes.
 	heartbeatInterval = time.Second
-	// newsCounts is how long after its checks passed a replica says that it knows all changes. The checks run twice a second. Aggregators
+	// currentFor is how long after its checks passed a replica says that it knows all changes. The checks run twice a second. Aggregators
 	// leave a silent replica 3 s later if another one serves, which is 5 s after its etcd fell silent.
-	newsCounts = 2 * time.Second
+	currentFor = 2 * time.Second
 )
 
 // Config is the configuration of a Service.
@@ -125,11 +125,11 @@ func (s *Service) SetReady(failing []string) {
 // (k8s.io/apiserver/pkg/server/options).
 func isOfEtcd(check string) bool { return check == "etcd" || strings.HasPrefix(check, "etcd-") }
 
-// hearsNews reports whether changes have certainly reached this replica lately.
-func (s *Service) hearsNews() bool {
+// isCurrent reports whether changes have certainly reached this replica lately.
+func (s *Service) isCurrent() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return len(s.failing) == 0 && time.Since(s.passed) < newsCounts
+	return len(s.failing) == 0 && time.Since(s.passed) < currentFor
 }
 
 // await returns an error if the service cannot answer. It waits while the replica is stalled.
@@ -321,7 +321,7 @@ func (s *Service) Watch(_ *identityv1.WatchRequest, stream grpc.ServerStreamingS
 	var news []*identityv1.Invalidation
 	heartbeat := time.NewTicker(heartbeatInterval)
 	defer heartbeat.Stop()
-	for says := true; ; says = len(news) > 0 || s.hearsNews() {
+	for says := true; ; says = len(news) > 0 || s.isCurrent() {
 		if says {
 			if err := stream.Send(&identityv1.WatchResponse{Run: log.run, Sequence: sent, Invalidations: news}); err != nil {
 				return err

@@ -84,7 +84,7 @@ func (s *Server) Run(ctx context.Context, ports *service.Ports) error {
 		go s.dependencies.FollowIssuers(ctx, file)
 	}
 	server := s.newGRPC()
-	readiness := feed.NewReadiness(health, s.tellReadiness(server.Health))
+	readiness := feed.NewReadiness(health, s.reportReadiness(server.Health))
 	ports.Probes.Serve(readiness)
 	go readiness.Follow(ctx)
 	return rpc.Beside{
@@ -103,9 +103,9 @@ func (s *Server) Run(ctx context.Context, ports *service.Ports) error {
 	}.Run(ctx)
 }
 
-// tellReadiness returns a function that reports failing checks to aggregators. A replica that is not ready may have missed changes, so it
+// reportReadiness returns a function that reports failing checks to aggregators. A replica that is not ready may have missed changes, so it
 // authenticates no tokens.
-func (s *Server) tellReadiness(health *health.Server) func(failing []string) {
+func (s *Server) reportReadiness(health *health.Server) func(failing []string) {
 	settle := sync.OnceFunc(s.informers.Settle)
 	return func(failing []string) {
 		serving := healthv1.HealthCheckResponse_NOT_SERVING

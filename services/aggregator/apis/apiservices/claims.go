@@ -137,7 +137,7 @@ func (r *Registrar) backendOf(service *apiregistrationv1.APIService) string {
 }
 
 // Conflict says which other backends claim the group-version of an APIService, or returns "" if there are none. It is false until that is
-// certain: another aggregator may have heard of a conflict with a backend that has not reported here.
+// certain: another aggregator may know of a conflict with a backend that has not reported here.
 func (r *Registrar) Conflict(service *apiregistrationv1.APIService) (message string, certain bool) {
 	gv := groupVersionOf(service)
 	r.mu.Lock()

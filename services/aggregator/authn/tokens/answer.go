@@ -40,8 +40,8 @@ type answer struct {
 	// ends is when the token ends by itself. Zero is never.
 	ends         time.Time
 	dependencies []dependency
-	// told is whether core would have told of a revocation.
-	told bool
+	// reportsRevocation is whether core would have reported a revocation.
+	reportsRevocation bool
 	// run and sequence are what core knew when it looked at the token, or less.
 	run      string
 	sequence uint64
@@ -50,12 +50,12 @@ type answer struct {
 // newAnswer reads the message that answers a question sent at asked.
 func newAnswer(message *identityv1.AuthenticateResponse, asked time.Time) *answer {
 	a := &answer{
-		annotations: message.GetAuditAnnotations(),
-		warnings:    message.GetWarnings(),
-		freshUntil:  asked.Add(message.GetFreshFor().AsDuration()),
-		run:         message.GetRun(),
-		sequence:    message.GetSequence(),
-		told:        message.GetRevocationIsTold(),
+		annotations:       message.GetAuditAnnotations(),
+		warnings:          message.GetWarnings(),
+		freshUntil:        asked.Add(message.GetFreshFor().AsDuration()),
+		run:               message.GetRun(),
+		sequence:          message.GetSequence(),
+		reportsRevocation: message.GetRevocationIsTold(),
 	}
 	if validFor := message.GetValidFor(); validFor != nil {
 		a.ends = asked.Add(validFor.AsDuration())
@@ -63,7 +63,7 @@ func newAnswer(message *identityv1.AuthenticateResponse, asked time.Time) *answe
 	for _, d := range message.GetDependencies() {
 		if d.GetKind() == identityv1.Dependency_KIND_UNSPECIFIED {
 			// Its end would not be noticed.
-			a.freshUntil, a.told = asked, false
+			a.freshUntil, a.reportsRevocation = asked, false
 		}
 		a.dependencies = append(a.dependencies, newDependency(d))
 	}
@@ -88,7 +88,7 @@ func (a *answer) hasEnded(now time.Time) bool {
 // heldAt reports whether the answer held at a time at which it was in the cache. If core tells of revocations, it is as good as a fresh
 // one.
 func (a *answer) heldAt(at time.Time) bool {
-	return a.told || at.Before(a.freshUntil)
+	return a.reportsRevocation || at.Before(a.freshUntil)
 }
 
 // give answers the request of the context.

@@ -36,7 +36,7 @@ func cachedClient(b *testing.B, tokens int) (*Client, []string) {
 		c.cache.put(c.keyer.key(names[i], nil), newAnswer(message, time.Now()))
 	}
 	// Answers of a live stream.
-	c.cache.heard = time.Now().Add(time.Hour)
+	c.cache.lastMessage = time.Now().Add(time.Hour)
 	return c, names
 }
 
@@ -73,7 +73,7 @@ func BenchmarkInvalidation(b *testing.B) {
 		message.Sequence = sequence
 		message.Invalidations[0] = &identityv1.Invalidation{Sequence: sequence,
 			Dependency: &identityv1.Dependency{Kind: identityv1.Dependency_KIND_POD, Id: strconv.FormatUint(sequence, 10)}}
-		if _, err := c.cache.hear(message); err != nil {
+		if _, err := c.cache.apply(message); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -44,10 +44,10 @@ type cache struct {
 	// followed is whether a stream is followed. Where none is, the others tell about the last one.
 	followed bool
 	run      string
-	// sequence is the last one seen, at heard. It includes all invalidations before.
+	// sequence is the last one seen, at lastMessage. It includes all invalidations before.
 	sequence      uint64
 	invalidations invalidations
-	heard         time.Time
+	lastMessage   time.Time
 	// lost is when the stream was lost, if it is.
 	lost time.Time
 }
@@ -87,7 +87,7 @@ func (c *cache) follow(run string, sequence uint64) {
 	c.clear()
 	c.followed, c.run, c.sequence = true, run, sequence
 	c.invalidations.startAfter(sequence)
-	c.heard = time.Now()
+	c.lastMessage = time.Now()
 }
 
 // unfollow says that the stream is lost.
@@ -109,9 +109,9 @@ var (
 	errNothing  = errors.New("an invalidation is of nothing")
 )
 
-// hear takes the news of a message, and returns how many answers it ended. After an error the stream must not be followed
+// apply takes the news of a message, and returns how many answers it ended. After an error the stream must not be followed
 // any more.
-func (c *cache) hear(message *identityv1.WatchResponse) (int, error) {
+func (c *cache) apply(message *identityv1.WatchResponse) (int, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if message.GetRun() != c.run {
@@ -138,7 +138,7 @@ func (c *cache) hear(message *identityv1.WatchResponse) (int, error) {
 	if message.GetSequence() != c.sequence {
 		return ended, fmt.Errorf("%w: all up to %d should have come, and %d was the last", errSequence, message.GetSequence(), c.sequence)
 	}
-	c.heard = time.Now()
+	c.lastMessage = time.Now()
 	return ended, nil
 }
 
@@ -173,8 +173,8 @@ func (c *cache) isLost(now time.Time) (bool, time.Time) {
 	switch {
 	case !c.followed:
 		return true, c.lost
-	case now.Sub(c.heard) > maxSilence:
-		return true, c.heard.Add(maxSilence)
+	case now.Sub(c.lastMessage) > maxSilence:
+		return true, c.lastMessage.Add(maxSilence)
 	}
 	return false, time.Time{}
 }
@@ -209,8 +209,8 @@ type cacheState struct {
 	entries int
 	// lost is whether no stream is followed, and grace whether answers are used all the same.
 	lost, grace bool
-	// heard is when the last message came.
-	heard time.Time
+	// lastMessage is when the last message came.
+	lastMessage time.Time
 }
 
 func (c *cache) state(now time.Time) cacheState {
@@ -218,9 +218,9 @@ func (c *cache) state(now time.Time) cacheState {
 	defer c.mu.Unlock()
 	lost, since := c.isLost(now)
 	return cacheState{
-		entries: c.entries.Len(),
-		lost:    lost,
-		grace:   lost && now.Before(since.Add(c.grace)),
-		heard:   c.heard,
+		entries:     c.entries.Len(),
+		lost:        lost,
+		grace:       lost && now.Before(since.Add(c.grace)),
+		lastMessage: c.lastMessage,
 	}
 }

@@ -21,7 +21,7 @@ func tell(t *testing.T, c *cache, sequence uint64, uid string) {
 	for next := c.sequence + 1; next <= sequence; next++ {
 		message.Invalidations = append(message.Invalidations, &identityv1.Invalidation{Sequence: next, Dependency: serviceAccount(uid)})
 	}
-	if _, err := c.hear(message); err != nil {
+	if _, err := c.apply(message); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -157,7 +157,7 @@ func TestGraceIsForAnswersThatHeldWhenCoreWasLost(t *testing.T) {
 				message.Run, message.FreshFor, message.RevocationIsTold = "run", durationpb.New(10*time.Second), test.told
 				c.put(key{1}, newAnswer(message, time.Now()))
 				for end := time.Now().Add(test.age); time.Now().Before(end); time.Sleep(time.Second) {
-					if _, err := c.hear(&identityv1.WatchResponse{Run: "run"}); err != nil {
+					if _, err := c.apply(&identityv1.WatchResponse{Run: "run"}); err != nil {
 						t.Fatal(err)
 					}
 				}

@@ -120,7 +120,7 @@ func (f *follower) listen(stream grpc.ServerStreamingClient[identityv1.WatchResp
 		}
 		session.Alive()
 		f.metrics.invalidations.Add(float64(len(message.GetInvalidations())))
-		ended, err := f.cache.hear(message)
+		ended, err := f.cache.apply(message)
 		f.metrics.invalidated.Add(float64(ended))
 		if err != nil {
 			return err

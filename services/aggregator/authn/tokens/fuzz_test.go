@@ -57,7 +57,7 @@ func FuzzAnswer(f *testing.F) {
 		}
 		if dependencies := message.GetDependencies(); len(dependencies) > 0 {
 			news := &identityv1.Invalidation{Sequence: sequence + 1, Dependency: dependencies[0]}
-			_, err := c.hear(&identityv1.WatchResponse{Run: "run", Sequence: sequence + 1, Invalidations: []*identityv1.Invalidation{news}})
+			_, err := c.apply(&identityv1.WatchResponse{Run: "run", Sequence: sequence + 1, Invalidations: []*identityv1.Invalidation{news}})
 			if kept, _ := c.get(key{}); kept != nil && message.GetSequence() == sequence {
 				t.Errorf("kept after %v (%v) is %v", news, err, message)
 			}
@@ -84,7 +84,7 @@ func FuzzNews(f *testing.F) {
 		}
 		c := newCache(time.Minute)
 		c.follow("run", sequence)
-		if _, err := c.hear(message); err != nil {
+		if _, err := c.apply(message); err != nil {
 			return
 		}
 		if message.GetRun() != "run" || message.GetSequence() != sequence+uint64(len(message.GetInvalidations())) {

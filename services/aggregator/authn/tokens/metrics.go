@@ -111,8 +111,8 @@ func (s *stateCollector) CollectWithStability(collected chan<- metrics.Metric) {
 	gauge(entriesDesc, float64(state.entries))
 	gauge(followedDesc, asNumber(!state.lost))
 	gauge(graceDesc, asNumber(state.grace))
-	if !state.heard.IsZero() {
-		gauge(lagDesc, time.Since(state.heard).Seconds())
+	if !state.lastMessage.IsZero() {
+		gauge(lagDesc, time.Since(state.lastMessage).Seconds())
 	}
 }
 

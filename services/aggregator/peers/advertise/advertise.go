@@ -47,7 +47,7 @@ type Advertiser struct {
 func New(config Config) *Advertiser {
 	leaving, leave := context.WithCancel(context.Background())
 	a := &Advertiser{config: config, changed: make(chan struct{}, 1), leaving: leaving, leave: leave}
-	a.cores = follow.NewEach(a.tell)
+	a.cores = follow.NewEach(a.advertise)
 	config.Subscribe(func() {
 		select {
 		case a.changed <- struct{}{}:
@@ -90,8 +90,8 @@ func (a *Advertiser) Leave(ctx context.Context) {
 	a.cores.Wait()
 }
 
-// tell advertises to one replica until the context ends, or until the replica has learned that the aggregator leaves.
-func (a *Advertiser) tell(ctx context.Context, core string) {
+// advertise advertises to one replica until the context ends, or until the replica has learned that the aggregator leaves.
+func (a *Advertiser) advertise(ctx context.Context, core string) {
 	// An aggregator that leaves makes no new calls. It closes the current one in order.
 	calling, stop := context.WithCancel(ctx)
 	defer stop()

@@ -35,8 +35,8 @@ func (o *Options) clientBundles() []bundle {
 	return bundles
 }
 
-// validateApart returns an error if a client could hold a certificate that passes for a service's.
-func (o *Options) validateApart() []error {
+// validateDistinctCAs returns an error if a client could hold a certificate that passes for a service's.
+func (o *Options) validateDistinctCAs() []error {
 	services, err := cert.CertsFromFile(o.CAFile)
 	if err != nil {
 		return nil // validateCA reports it
