@@ -34,8 +34,8 @@ type AdditionalBackends struct {
 // AddFlags adds the flags.
 func (o *AdditionalBackends) AddFlags(fs *pflag.FlagSet) {
 	fs.StringArrayVar(&o.Servers, backendFlag, o.Servers,
-		"Name of an additional API service, and the URLs of its replicas (NAME=https://host:port[,...]), or a name whose addresses are replicas "+
-			"(NAME=dns:///host:port). Repeat the flag for each service. The aggregator registers the group-versions that the service reports.")
+		"Name of an additional API service, and the URLs of its replicas (NAME=https://host:port[,...]), or a name whose addresses are "+
+			"replicas (NAME=dns:///host:port). Repeat the flag for each service. The aggregator registers the group-versions that the service reports.")
 	fs.StringArrayVar(&o.GRPC, backendGRPCFlag, o.GRPC,
 		"Addresses (NAME=host:port[,...]) at which the replicas of an additional API service serve gRPC (--grpc-bind-address there), in the "+
 			"order of --backend.")
@@ -45,8 +45,8 @@ func (o *AdditionalBackends) AddFlags(fs *pflag.FlagSet) {
 			addresses.Rendezvous))
 	fs.StringArrayVar(&o.Groups, backendGroupsFlag, o.Groups,
 		"API groups that an additional API service may serve (NAME=GROUP[,...]). The aggregator registers no other group for it. Without the "+
-			"flag, it registers each group that is not built in. A partition of extensions, extensions-PARTITION, needs the flag, and its groups may be of "+
-			"the form *.SUFFIX.")
+			"flag, it registers each group that is not built in. A partition of extensions, extensions-PARTITION, needs the flag, and its "+
+			"groups may be of the form *.SUFFIX.")
 }
 
 func (o *AdditionalBackends) given() bool {
