@@ -46,8 +46,8 @@ common name root. You can run the command at any time. Run it before an upgrade 
 	fs.StringVar(&o.keyFile, "key", "", "key of the client certificate")
 	fs.StringVar(&o.Prefix, "etcd-prefix", "/registry", "--etcd-prefix of the services")
 	fs.StringArrayVar(&o.partitions, "extensions-partition", nil,
-		"partition of extensions and its API groups, as in big=example.com,example.org; its user is tripod-extensions-NAME; can be repeated. If a "+
-			"group is of the form *.SUFFIX, etcd lets the partition and extensions reach all custom resources that no other partition names")
+		"partition of extensions and its API groups, as in big=example.com,example.org; its user is tripod-extensions-NAME; can be repeated. If "+
+			"a group is of the form *.SUFFIX, etcd lets the partition and extensions reach all custom resources that no other partition names")
 	fs.StringArrayVar(&o.services, "service", nil,
 		"additional API service and the directories that it may use, as in wardle=/registry/wardle.example.com; "+
 			"its user is tripod-NAME; can be repeated")

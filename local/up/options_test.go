@@ -59,6 +59,17 @@ func TestValidate(t *testing.T) {
 		{name: "additional services", change: func(o *Options) {
 			o.Services, o.ServiceArgs = []string{"wardle=/bin/sh", "books=/bin/sh"}, []string{"wardle=--v=4"}
 		}},
+		{name: "partitions", change: func(o *Options) { o.Partitions = []string{"a=*.example.com", "b=example.com,example.org"} }},
+		{name: "a partition without groups", change: func(o *Options) { o.Partitions = []string{"a="} },
+			want: "--extensions-partition: partition a: name at least one API group"},
+		{name: "partitions that overlap", change: func(o *Options) { o.Partitions = []string{"a=*.example.com", "b=x.example.com"} },
+			want: "--extensions-partition: partitions a and b overlap: *.example.com and x.example.com have groups in common"},
+		{name: "a partition with a built-in group", change: func(o *Options) { o.Partitions = []string{"a=*.k8s.io"} },
+			want: "--extensions-partition: partition a: *.k8s.io has the group admissionregistration.k8s.io, which is built in"},
+		{name: "a partition of everything", change: func(o *Options) { o.Partitions = []string{"a=*"} },
+			want: `--extensions-partition: partition a: "*" matches every API group: give groups, or *.SUFFIX`},
+		{name: "a service with the name of a partition", change: func(o *Options) { o.Services = []string{"extensions-a=/bin/sh"} },
+			want: `--service: "extensions-a" is the name of a partition of extensions: choose another name`},
 		{name: "a service without a path", change: func(o *Options) { o.Services = []string{"wardle"} }, want: `--service "wardle" is not of the form NAME=PATH`},
 		{name: "a service of Tripod", change: func(o *Options) { o.Services = []string{"core=/bin/sh"} }, want: `--service: "core" is a service of Tripod itself`},
 		{name: "a service with the name of another process", change: func(o *Options) { o.Services = []string{"etcd=/bin/sh"} },

@@ -106,19 +106,24 @@ func TestAggregatorsServeAtPortsInARow(t *testing.T) {
 func TestReplicasInUseAreInTheBackendsFile(t *testing.T) {
 	i := newInstance(t)
 	i.options.Services = []string{"wardle=/wardle"}
+	i.options.Partitions = []string{"big=*.example.com,example.org"}
 	errStop := errors.New("no processes in this test")
 	i.fleet = replicas.NewFleet(i.group, replicas.FleetConfig{
 		Process: func(*replicas.Replica, int) (process.Process, error) { return process.Process{}, errStop }, Use: i.use, Say: i.say,
 	})
 	_, err := i.fleet.Start([]replicas.Count{
 		{Name: replicas.Core, Replicas: 2}, {Name: replicas.Extensions, Replicas: 1}, {Name: "wardle", Replicas: 2}, {Name: replicas.Aggregator, Replicas: 2},
+		{Name: "extensions-big", Replicas: 1},
 	})
 	require.ErrorIs(t, err, errStop)
 	got, err := addresses.LoadBackends(i.dataDir.backends())
 	require.NoError(t, err)
 	want := &addresses.Backends{
 		Core: replicas.Locate(i.fleet.Used(replicas.Core)), Extensions: replicas.Locate(i.fleet.Used(replicas.Extensions)),
-		Services: map[string]addresses.Service{"wardle": {Replicas: replicas.Locate(i.fleet.Used("wardle"))}},
+		Services: map[string]addresses.Service{
+			"extensions-big": {Replicas: replicas.Locate(i.fleet.Used("extensions-big")), Groups: []string{"*.example.com", "example.org"}},
+			"wardle":         {Replicas: replicas.Locate(i.fleet.Used("wardle"))},
+		},
 	}
 	for number := range 2 {
 		want.Aggregator.Servers = append(want.Aggregator.Servers, fmt.Sprintf("https://127.0.0.1:%d", i.args.port+number))

@@ -64,6 +64,9 @@ type ComponentStatus struct {
 // aggregatorFlags are further flags of every aggregator in a run: those in TEST_AGGREGATOR_FLAGS.
 func aggregatorFlags() []string { return strings.Fields(os.Getenv("TEST_AGGREGATOR_FLAGS")) }
 
+// partitions are partitions of extensions in every `tripod up` of a run: those in TEST_EXTENSIONS_PARTITIONS.
+func partitions() []string { return strings.Fields(os.Getenv("TEST_EXTENSIONS_PARTITIONS")) }
+
 // StartTripod runs `tripod up` and returns when it says that it is ready.
 func (e *Environment) StartTripod(ctx context.Context, options TripodOptions) (*Tripod, error) {
 	dir, err := e.newDir("tripod")
@@ -89,6 +92,9 @@ func (e *Environment) StartTripod(ctx context.Context, options TripodOptions) (*
 	args := []string{"up", "--data-dir", options.DataDir, "--port", strconv.Itoa(options.Port)}
 	for _, flag := range aggregatorFlags() {
 		args = append(args, "--aggregator-arg="+flag)
+	}
+	for _, partition := range partitions() {
+		args = append(args, "--extensions-partition="+partition)
 	}
 	ready := newLineWatch(readyLine)
 	t.Process, err = e.Start(Command{

@@ -135,6 +135,8 @@ func TestPartitionsServeTheirGroups(t *testing.T) {
 		assert.Len(t, list.Items, 2, partition)
 	}
 
+	require.NoError(t, i.Scale(t.Context(), wide, 2))
+	require.NoError(t, i.Scale(t.Context(), wide, 1))
 	t.Run("storages", func(t *testing.T) {
 		for partition := range groups {
 			metrics, err := i.get(t, "/metrics?service="+partition)

@@ -33,8 +33,8 @@ const (
 var (
 	differences = metrics.NewGaugeVec(&metrics.GaugeOpts{
 		Name: "tripod_configuration_differences",
-		Help: "How many differences of configuration the replicas of backends have, by what it is about (encryption, audit, admission, partitions), " +
-			"between replicas of one service or between services.",
+		Help: "How many differences of configuration the replicas of backends have, by what it is about (encryption, audit, admission, " +
+			"partitions), between replicas of one service or between services.",
 		StabilityLevel: metrics.ALPHA,
 	}, []string{"kind", "between"})
 	unknown = metrics.NewGauge(&metrics.GaugeOpts{
