@@ -10,7 +10,7 @@
 //
 // # The way of an object
 //
-//   - members/members.go follows PediaClusters, and tells their states. The cluster itself needs none.
+//   - pediaclusters/controller.go follows PediaClusters, and writes their states. The cluster itself needs none.
 //   - member/member.go asks a member which resources it has, and starts a stream for each.
 //   - member/stream.go lists and watches, and collects batches.
 //   - store/write.go commits a batch with the resourceVersion of the stream.
@@ -26,7 +26,7 @@
 // # The way of a change to a watch
 //
 //   - store/history records it in the transaction that writes the object.
-//   - feed reads what is new, once for all watches.
+//   - watchcache reads what is new, once for all watches.
 //   - query/match.go decides whether a watch asks for the object.
 //   - server/watch.go serves the watch.
 //

@@ -200,15 +200,15 @@ func (o *Objects) start(t target) *follower {
 		f.mu.Unlock()
 		o.changed()
 	})
-	heard := func(object any, gone bool) {
+	handle := func(object any, gone bool) {
 		if !f.count(object, gone, o.Bounds) {
 			cancel()
 		}
 		o.changed()
 	}
 	f.informer.AddEventHandler(cache.ResourceEventHandlerFuncs{ //nolint:errcheck // see above
-		AddFunc: func(object any) { heard(object, false) }, UpdateFunc: func(_, object any) { heard(object, false) },
-		DeleteFunc: func(object any) { heard(object, true) },
+		AddFunc: func(object any) { handle(object, false) }, UpdateFunc: func(_, object any) { handle(object, false) },
+		DeleteFunc: func(object any) { handle(object, true) },
 	})
 	done := make(chan struct{})
 	go func() {

@@ -78,7 +78,7 @@ func TestNoNameHidesAnAddress(t *testing.T) {
 // newMember returns a member that does not run.
 func newMember(t *testing.T, config *rest.Config, change func(*Limits)) *Member {
 	t.Helper()
-	m, err := New("east", config, Everything, Shared{Store: newStore(t), Door: newDoor(t, change)})
+	m, err := New("east", config, Everything, Dependencies{Store: newStore(t), Door: newDoor(t, change)})
 	require.NoError(t, err)
 	return m
 }

@@ -62,7 +62,7 @@ func (b *batch) add(ctx context.Context, r read) error {
 	if r.release != nil {
 		b.large = append(b.large, r.item)
 	}
-	b.Heard = b.heardSince(r.heard)
+	b.SyncedAt = b.syncedSince(r.syncedAt)
 	if r.resourceVersion != "" {
 		b.ResourceVersion = r.resourceVersion
 	}
@@ -99,12 +99,12 @@ func (b *batch) flush(ctx context.Context) error {
 	}
 	// Objects of a list are in no order, so none of their resourceVersions is where a watch could go on.
 	if b.Listing = b.listing; b.listing != 0 {
-		b.ResourceVersion, b.Heard = "", time.Unix(0, b.listing)
+		b.ResourceVersion, b.SyncedAt = "", time.Unix(0, b.listing)
 	}
 	resourceVersion := b.ResourceVersion
 	var full error
 	b.Room, full = b.usage.room(ctx, len(b.Changes), b.bytes)
-	b.Incomplete = b.Heard.IsZero()
+	b.Incomplete = b.SyncedAt.IsZero()
 	if full != nil || b.stream.full != nil { // the watch has to be able to go on from before, once there is room
 		b.ResourceVersion, b.Relist, b.Incomplete = "", b.staysWhenFull(), b.Incomplete || b.stream.full != nil
 	}
@@ -117,10 +117,10 @@ func (b *batch) flush(ctx context.Context) error {
 	}
 	if resourceVersion != "" {
 		b.stream.target.ResourceVersion = resourceVersion
-		b.tell(ctx)
+		b.saveStatus(ctx)
 	}
 	if b.listing == 0 && !b.Incomplete {
-		b.caughtUp(b.Heard)
+		b.caughtUp(b.SyncedAt)
 	}
 	b.count(-b.events)
 	if b.target().LeftOut > 0 && full != nil {
@@ -131,7 +131,7 @@ func (b *batch) flush(ctx context.Context) error {
 		if b.listing == 0 {
 			b.stream.following.Store(nil)
 			b.syncing()
-			b.tell(ctx)
+			b.saveStatus(ctx)
 		}
 	}
 	return nil
@@ -151,7 +151,7 @@ func (s *stream) write(ctx context.Context, batch store.Batch) error {
 	}
 	for _, change := range batch.Changes {
 		alone := store.Batch{
-			Changes: []store.Change{change}, Listing: batch.Listing, Heard: batch.Heard, Room: batch.Room, Incomplete: batch.Incomplete,
+			Changes: []store.Change{change}, Listing: batch.Listing, SyncedAt: batch.SyncedAt, Room: batch.Room, Incomplete: batch.Incomplete,
 		}
 		if err := s.put(ctx, alone); isRefusedByStore(err) {
 			err = s.replace(ctx, alone, err)
@@ -163,7 +163,7 @@ func (s *stream) write(ctx context.Context, batch store.Batch) error {
 		}
 	}
 	return s.put(ctx, store.Batch{
-		ResourceVersion: batch.ResourceVersion, Listing: batch.Listing, Heard: batch.Heard, Incomplete: batch.Incomplete,
+		ResourceVersion: batch.ResourceVersion, Listing: batch.Listing, SyncedAt: batch.SyncedAt, Incomplete: batch.Incomplete,
 	})
 }
 
@@ -178,7 +178,7 @@ func (s *stream) put(ctx context.Context, batch store.Batch) error {
 func (s *stream) replace(ctx context.Context, alone store.Batch, why error) error {
 	change := alone.Changes[0]
 	s.refused(change.Object, why)
-	s.tell(ctx)
+	s.saveStatus(ctx)
 	for _, instead := range []store.Change{refusedObject(s.cluster, s.kind, change.Object, why), {Object: change.Object, Deleted: true}} {
 		alone.Changes = []store.Change{instead}
 		if err := s.put(ctx, alone); !isRefusedByStore(err) {

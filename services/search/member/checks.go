@@ -23,7 +23,7 @@ import (
 const (
 	// checkInterval is how often each member is asked whether it still answers.
 	checkInterval = 10 * time.Second
-	// checkTimeout is how long a member may take for that. Slower ones are heard through their events and bookmarks only.
+	// checkTimeout is how long a member may take for that. Slower ones are synced by their events and bookmarks only.
 	checkTimeout = 3 * time.Second
 	// promptAnswer is how long members are waited for that answer promptly.
 	promptAnswer = time.Second
@@ -94,25 +94,25 @@ func (c *Checks) roundAt(ctx context.Context, at time.Time) {
 	c.mu.Unlock()
 	prompt := time.NewTimer(promptAnswer)
 	defer prompt.Stop()
-	for heard := []*streams.Stream(nil); waiting > 0; {
+	for syncedAt := []*streams.Stream(nil); waiting > 0; {
 		select {
 		case streams := <-answers:
-			if heard, waiting = append(heard, streams...), waiting-1; waiting > 0 {
+			if syncedAt, waiting = append(syncedAt, streams...), waiting-1; waiting > 0 {
 				continue
 			}
 		case <-prompt.C:
 		case <-asking.Done():
 			waiting = 0
 		}
-		if err := c.store.Hear(ctx, heard, at); err != nil && ctx.Err() == nil {
+		if err := c.store.MarkSynced(ctx, syncedAt, at); err != nil && ctx.Err() == nil {
 			klog.V(2).InfoS("Quiet streams look older than they are", "err", err)
 		}
-		heard = nil
+		syncedAt = nil
 	}
 }
 
 // check returns the streams that have all that the member had at a time. It asks about one resource, the next time about the next one.
-func (m *Member) check(ctx context.Context, at time.Time) (heard []*streams.Stream) {
+func (m *Member) check(ctx context.Context, at time.Time) (syncedAt []*streams.Stream) {
 	quiet := map[*stream]*following{}
 	var asked []*stream
 	m.mu.Lock()
@@ -147,10 +147,10 @@ func (m *Member) check(ctx context.Context, at time.Time) (heard []*streams.Stre
 	for s, f := range quiet {
 		if s.following.Load() == f && f.unwritten.Load() == 0 {
 			f.checked.Store(at.UnixNano())
-			heard = append(heard, f.target)
+			syncedAt = append(syncedAt, f.target)
 		}
 	}
-	return heard
+	return syncedAt
 }
 
 // ask reads the beginning of a list of a resource, as it is now. API servers ask their etcd for that.
@@ -195,8 +195,8 @@ func (f *following) count(more int64) {
 // caughtUp says up to when the store has all.
 func (f *following) caughtUp(at time.Time) { f.caught.Store(max(f.caught.Load(), at.UnixNano())) }
 
-// heardSince returns up to when all was heard: since then, or when the last check was. It is zero if neither is known.
-func (f *following) heardSince(then time.Time) time.Time {
+// syncedSince returns up to when all was synced: since then, or when the last check was. It is zero if neither is known.
+func (f *following) syncedSince(then time.Time) time.Time {
 	if at := f.checked.Load(); at > 0 && time.Unix(0, at).After(then) {
 		return time.Unix(0, at)
 	}

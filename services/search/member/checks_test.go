@@ -21,9 +21,9 @@ import (
 
 func heardOf(t *testing.T, s *store.Store) time.Time {
 	t.Helper()
-	heard, err := s.Ages(t.Context(), []schema.GroupVersionResource{configMaps}, &query.Query{WithStaleness: true})
+	syncedAt, err := s.Ages(t.Context(), []schema.GroupVersionResource{configMaps}, &query.Query{WithStaleness: true})
 	require.NoError(t, err)
-	return heard["east"]
+	return syncedAt["east"]
 }
 
 func TestAQuietStreamIsHeardWhileItsMemberAnswers(t *testing.T) {
@@ -205,9 +205,9 @@ func TestWhatHasComeIsHeardWithItsLastEvent(t *testing.T) {
 		i.quiet, i.follows = true, &following{}
 		var got []bool
 		for range want {
-			before := i.heard
+			before := i.syncedAt
 			require.NoError(t, i.next(func(item) error { return nil }), text)
-			got = append(got, i.heard.After(before))
+			got = append(got, i.syncedAt.After(before))
 		}
 		assert.Equal(t, want, got, text)
 		require.Error(t, i.next(func(item) error { return nil }))

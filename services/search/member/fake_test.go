@@ -265,7 +265,7 @@ func run(t *testing.T, f *fakeMember, s *store.Store) (m *Member, stop func()) {
 // runShare is run for one of several replicas.
 func runShare(t *testing.T, f *fakeMember, s *store.Store, share *shards.Shards) (m *Member, stop func()) {
 	t.Helper()
-	m, err := New("east", &rest.Config{Host: f.URL}, Everything, Shared{Store: s, Shards: share, Door: newDoor(t, nil)})
+	m, err := New("east", &rest.Config{Host: f.URL}, Everything, Dependencies{Store: s, Shards: share, Door: newDoor(t, nil)})
 	require.NoError(t, err)
 	m.discoveryInterval = 50 * time.Millisecond
 	ctx, cancel := contextFor(t)

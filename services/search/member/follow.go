@@ -49,8 +49,8 @@ func (s *stream) follow(ctx context.Context, initial bool, listing int64) error 
 			if err != nil {
 				return err
 			}
-			if r.heard = e.heard; e.placed != nil {
-				r.resourceVersion, r.heard = e.placed(r.resourceVersion)
+			if r.syncedAt = e.syncedAt; e.placed != nil {
+				r.resourceVersion, r.syncedAt = e.placed(r.resourceVersion)
 			}
 			inList = inList && !r.listed
 			select {
@@ -63,7 +63,7 @@ func (s *stream) follow(ctx context.Context, initial bool, listing int64) error 
 	}()
 	if !initial {
 		s.syncing()
-		s.tell(ctx)
+		s.saveStatus(ctx)
 	}
 	if s.decidesRights() {
 		go s.endWhenLate(ctx, w, end)
@@ -129,9 +129,9 @@ type read struct {
 	change *store.Change
 	// resourceVersion is where a watch goes on after the event.
 	resourceVersion string
-	// heard is up to when the event and those before it are all that the member has said, in each namespace if they are watched one by one. It
-	// is zero if that is not known.
-	heard time.Time
+	// syncedAt is up to when the event and those before it are all that the member has said, in each namespace if they are watched one by one.
+	// It is zero if that is not known.
+	syncedAt time.Time
 	// listed is set at the end of a streaming list.
 	listed bool
 }

@@ -27,7 +27,7 @@ var kindOfRoleBindings = streams.Kind{GroupVersionResource: rbacv1.SchemeGroupVe
 // roleBindings returns the stream of RoleBindings of a member.
 func roleBindings(t *testing.T, f *fakeMember, change func(*Limits)) *stream {
 	t.Helper()
-	m, err := New("east", &rest.Config{Host: f.URL}, Everything, Shared{Store: newStore(t), Door: newDoor(t, change)})
+	m, err := New("east", &rest.Config{Host: f.URL}, Everything, Dependencies{Store: newStore(t), Door: newDoor(t, change)})
 	require.NoError(t, err)
 	require.NoError(t, m.store.SetRights(t.Context(), "east", "{}"))
 	return newStream("east", kindOfRoleBindings, source{client: m.client, door: m.door, resource: kindOfRoleBindings.GroupVersionResource}, m.store)

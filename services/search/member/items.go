@@ -204,7 +204,7 @@ func (i *items) shrink() {
 // caughtUp notes if an item is the last of all that has come.
 func (i *items) caughtUp() {
 	if i.drained && len(withoutBlanks(i.json.UnreadBuffer())) == 0 && len(withoutBlanks(i.kept.Bytes())) == 0 {
-		i.heard = i.came
+		i.syncedAt = i.came
 	}
 }
 
@@ -237,10 +237,10 @@ type meter struct {
 	follows      *following
 	mu           sync.Mutex
 	busy, awaits bool
-	// drained is set if the last read has taken all that had come by then, which was at came. heard is up to when all was read that had come,
-	// or zero.
-	drained     bool
-	came, heard time.Time
+	// drained is set if the last read has taken all that had come by then, which was at came. syncedAt is up to when all was read that had
+	// come, or zero.
+	drained        bool
+	came, syncedAt time.Time
 	// works is set while the reader has a turn at the processors.
 	works bool
 }

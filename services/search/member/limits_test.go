@@ -251,7 +251,7 @@ func TestTooManyResources(t *testing.T) {
 	for n := range 20 {
 		f.resources = append(f.resources, fmt.Sprintf("things%02d", n))
 	}
-	m, err := New("east", &rest.Config{Host: f.URL}, Everything, Shared{Store: s, Door: newDoor(t, func(l *Limits) { l.Resources = 5 })})
+	m, err := New("east", &rest.Config{Host: f.URL}, Everything, Dependencies{Store: s, Door: newDoor(t, func(l *Limits) { l.Resources = 5 })})
 	require.NoError(t, err)
 	kinds, _, err := m.discover(t.Context())
 	require.NoError(t, err)
@@ -263,7 +263,7 @@ func TestTooManyResources(t *testing.T) {
 func TestNamesOfResourcesAreThoseOfKubernetes(t *testing.T) {
 	f := newFakeMember(t)
 	f.resources = []string{"configmaps", "config/maps/..", `"}`, strings.Repeat("x", 64), "UPPER"}
-	m, err := New("east", &rest.Config{Host: f.URL}, Everything, Shared{Store: newStore(t), Door: newDoor(t, nil)})
+	m, err := New("east", &rest.Config{Host: f.URL}, Everything, Dependencies{Store: newStore(t), Door: newDoor(t, nil)})
 	require.NoError(t, err)
 	kinds, _, err := m.discover(t.Context())
 	require.NoError(t, err)
@@ -275,7 +275,7 @@ func TestNamesOfResourcesAreThoseOfKubernetes(t *testing.T) {
 func TestAClusterWithTooManyObjects(t *testing.T) {
 	f, s := newFakeMember(t), newStore(t)
 	f.put("a", "b")
-	m, err := New("east", &rest.Config{Host: f.URL}, Everything, Shared{Store: s, Door: newDoor(t, func(l *Limits) { l.Objects = 3 })})
+	m, err := New("east", &rest.Config{Host: f.URL}, Everything, Dependencies{Store: s, Door: newDoor(t, func(l *Limits) { l.Objects = 3 })})
 	require.NoError(t, err)
 	stream := newStream("east", kindOfConfigMaps, source{client: m.client, door: m.door, resource: configMaps}, s)
 	ctx, cancel := context.WithCancel(t.Context())

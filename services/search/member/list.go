@@ -20,7 +20,7 @@ func (s *stream) list(ctx context.Context, unwatched error) error {
 			status.Phase, status.Reason, status.Message = Syncing, "", ""
 		}
 	})
-	s.tell(ctx)
+	s.saveStatus(ctx)
 	s.full = nil
 	listing := time.Now().UnixNano()
 	if !s.plain && unwatched == nil && len(s.namespaces) == 0 {
@@ -66,7 +66,7 @@ func (s *stream) listed(ctx context.Context, listing int64, resourceVersion stri
 	s.complete = listing
 	s.target.Listed, s.target.ResourceVersion = true, resourceVersion
 	s.syncing()
-	s.tell(ctx)
+	s.saveStatus(ctx)
 	return nil
 }
 

@@ -63,7 +63,7 @@ type Member struct {
 	health  Health
 	// documentsFull is why documents have no room, or empty.
 	documentsFull string
-	// version is the last one that the member has told.
+	// version is the last one that the member has reported.
 	version version.Info
 
 	answers answers
@@ -71,7 +71,7 @@ type Member struct {
 
 // Health says whether a member answers.
 type Health struct {
-	// Version is that of the member's API server. It is empty if it was never heard.
+	// Version is that of the member's API server. It is empty if it never answered.
 	Version string
 	// Failure is why the last question failed, or nil.
 	Failure error
@@ -100,8 +100,8 @@ func (r *running) isOver() bool {
 	}
 }
 
-// Shared is what the members of a process share.
-type Shared struct {
+// Dependencies are what the members of a process have in common.
+type Dependencies struct {
 	Store *store.Store
 	// Shards say which streams are those of this replica, and Checks keep them fresh. Either may be nil.
 	Shards *shards.Shards
@@ -110,15 +110,15 @@ type Shared struct {
 }
 
 // New returns a member. wanted are the resources to copy.
-func New(name string, config *rest.Config, wanted []Rule, shared Shared) (*Member, error) {
+func New(name string, config *rest.Config, wanted []Rule, dependencies Dependencies) (*Member, error) {
 	m := &Member{
-		name: name, wanted: wanted, shards: shared.Shards, checks: shared.Checks, door: shared.Door.entrance(),
+		name: name, wanted: wanted, shards: dependencies.Shards, checks: dependencies.Checks, door: dependencies.Door.entrance(),
 		streams: map[schema.GroupVersionResource]*running{},
 		waits:   map[schema.GroupVersionResource]waiting{}, granted: make(chan struct{}, 1),
 	}
 	m.door.isNamed(name)
 	m.discoveryInterval = discoveryInterval
-	m.store = shared.Store.InTurns(m.door.turn)
+	m.store = dependencies.Store.InTurns(m.door.turn)
 	m.usage = &usage{cluster: name, store: m.store, limits: &m.door.Limits}
 	config = rest.CopyConfig(config)
 	config.ContentType, config.AcceptContentTypes = "application/json", "application/json"
@@ -173,16 +173,16 @@ func (m *Member) Status() (Health, []Status) {
 	return health, all
 }
 
-// Told returns the states of all streams of a member, whichever replicas copy them.
-func Told(ctx context.Context, from *store.Store, name string) ([]Status, error) {
-	told, err := from.Told(ctx, name)
+// StreamStatuses returns the states of all streams of a member, whichever replicas copy them.
+func StreamStatuses(ctx context.Context, from *store.Store, name string) ([]Status, error) {
+	saved, err := from.StreamStatuses(ctx, name)
 	if err != nil {
 		return nil, err
 	}
-	all := make([]Status, 0, len(told))
-	for _, one := range told {
+	all := make([]Status, 0, len(saved))
+	for _, one := range saved {
 		status := Status{}
-		if err := json.Unmarshal(one.State, &status); err != nil {
+		if err := json.Unmarshal(one.Status, &status); err != nil {
 			return nil, fmt.Errorf("state of %s in cluster %s: %w", one.Kind.GroupResource(), name, err)
 		}
 		status.Kind = one.Kind
@@ -261,7 +261,7 @@ func (m *Member) setFailure(err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.health.Failure = err; err == nil {
-		m.answers.tell()
+		m.answers.notify()
 	} else if isTooMuch(err) {
 		m.health.Limit = err.Error()
 	}
@@ -324,7 +324,7 @@ func shortenedVersion(v version.Info) version.Info {
 	return v
 }
 
-// versionDocument returns what the member has told about its version.
+// versionDocument returns the last version that the member has reported.
 func (m *Member) versionDocument() []byte {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -434,7 +434,7 @@ func (m *Member) start(parent context.Context, kind streams.Kind, in *place) {
 		r.run(ctx)
 		if in.leave(); parent.Err() == nil && r.isCrowded.Load() {
 			r.fail(errCrowded)
-			r.tell(parent)
+			r.saveStatus(parent)
 			m.wake()
 		}
 	}()

@@ -173,7 +173,7 @@ func TestReplicasShareStreams(t *testing.T) {
 	f.put("b")
 	eventually(t, s, "a", "b")
 	require.Eventually(t, func() bool {
-		told, err := Told(t.Context(), s, "east")
+		told, err := StreamStatuses(t.Context(), s, "east")
 		return assert.NoError(t, err) && len(told) == 1 && told[0].Phase == Syncing && told[0].Kind.Resource == "configmaps"
 	}, time.Minute, 10*time.Millisecond, "the state is known, whoever copies")
 	lists := f.count("initial")
@@ -298,7 +298,7 @@ func TestAMemberThatEndsLeavesNoConnections(t *testing.T) {
 	server.Start()
 	defer server.Close()
 	s := newStore(t)
-	m, err := New("east", &rest.Config{Host: server.URL}, Everything, Shared{Store: s, Door: newDoor(t, nil)})
+	m, err := New("east", &rest.Config{Host: server.URL}, Everything, Dependencies{Store: s, Door: newDoor(t, nil)})
 	require.NoError(t, err)
 	ctx, cancel := contextFor(t)
 	done := make(chan struct{})

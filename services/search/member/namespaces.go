@@ -149,9 +149,9 @@ type watches struct {
 	open chan struct{}
 
 	mu sync.Mutex
-	// places are where they go on, and heard is up to when all is known that each has said, or zero.
-	places map[string]string
-	heard  map[string]time.Time
+	// places are where they go on, and syncedAt is up to when all is known of each, or zero.
+	places   map[string]string
+	syncedAt map[string]time.Time
 }
 
 // watchNamespaces watches all namespaces. It calls opened when the member has taken all watches. silence is how long one may say nothing.
@@ -164,7 +164,7 @@ func (s source) watchNamespaces(
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	w := &watches{open: make(chan struct{}), places: places, heard: map[string]time.Time{}}
+	w := &watches{open: make(chan struct{}), places: places, syncedAt: map[string]time.Time{}}
 	ended := make(chan error, len(s.namespaces))
 	for _, namespace := range s.namespaces {
 		go func() {
@@ -200,7 +200,7 @@ func (s source) watchNamespaces(
 func (w *watches) opened(namespace string, all func()) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.heard[namespace] = (time.Time{}); len(w.heard) == len(w.places) {
+	if w.syncedAt[namespace] = (time.Time{}); len(w.syncedAt) == len(w.places) {
 		all()
 		close(w.open)
 	}
@@ -210,12 +210,12 @@ func (w *watches) opened(namespace string, all func()) {
 func (w *watches) pass(namespace string, e event, each func(event) error) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.heard[namespace] = e.heard
+	w.syncedAt[namespace] = e.syncedAt
 	e.placed = func(resourceVersion string) (string, time.Time) {
 		if resourceVersion != "" {
 			w.places[namespace] = resourceVersion
 		}
-		oldest := slices.MinFunc(slices.Collect(maps.Values(w.heard)), time.Time.Compare)
+		oldest := slices.MinFunc(slices.Collect(maps.Values(w.syncedAt)), time.Time.Compare)
 		return textOf(w.places), oldest
 	}
 	return each(e)

@@ -171,7 +171,7 @@ func (g *guarded) watch(w http.ResponseWriter, namespace, resourceVersion string
 // runOnly copies namespaces until stop is called.
 func runOnly(t *testing.T, g *guarded, s *store.Store, namespaces ...string) (m *Member, stop func()) {
 	t.Helper()
-	m, err := New("east", &rest.Config{Host: g.URL}, Everything, Shared{Store: s, Door: newDoor(t, nil)})
+	m, err := New("east", &rest.Config{Host: g.URL}, Everything, Dependencies{Store: s, Door: newDoor(t, nil)})
 	require.NoError(t, err)
 	require.NoError(t, m.Only(namespaces...))
 	m.discoveryInterval = 50 * time.Millisecond
@@ -319,25 +319,25 @@ func TestPlacesAreThoseOfTheSameNamespaces(t *testing.T) {
 }
 
 func TestAStreamIsHeardWhenAllItsNamespacesAre(t *testing.T) {
-	w := &watches{open: make(chan struct{}), places: map[string]string{"a": "1", "b": "2"}, heard: map[string]time.Time{}}
+	w := &watches{open: make(chan struct{}), places: map[string]string{"a": "1", "b": "2"}, syncedAt: map[string]time.Time{}}
 	opened := 0
 	w.opened("a", func() { opened++ })
 	w.opened("b", func() { opened++ })
 	assert.Equal(t, 1, opened)
 	began := time.Now()
 	var text string
-	var heard time.Time
-	require.NoError(t, w.pass("b", event{heard: began.Add(-time.Minute)}, func(event) error { return nil }))
-	require.NoError(t, w.pass("a", event{heard: began}, func(e event) error {
-		text, heard = e.placed("3")
+	var syncedAt time.Time
+	require.NoError(t, w.pass("b", event{syncedAt: began.Add(-time.Minute)}, func(event) error { return nil }))
+	require.NoError(t, w.pass("a", event{syncedAt: began}, func(e event) error {
+		text, syncedAt = e.placed("3")
 		return nil
 	}))
 	assert.JSONEq(t, `{"a": "3", "b": "2"}`, text)
-	assert.Equal(t, began.Add(-time.Minute), heard)
+	assert.Equal(t, began.Add(-time.Minute), syncedAt)
 	f := &following{}
-	assert.Equal(t, heard, f.heardSince(heard))
+	assert.Equal(t, syncedAt, f.syncedSince(syncedAt))
 	f.checked.Store(began.UnixNano())
-	assert.WithinDuration(t, began, f.heardSince(heard), 0, "a check has found that b answers")
+	assert.WithinDuration(t, began, f.syncedSince(syncedAt), 0, "a check has found that b answers")
 }
 
 func TestNamespacesOfAMemberAreNames(t *testing.T) {
@@ -365,7 +365,7 @@ func TestANamespaceThatTheSpecForgetsGoesAtOnce(t *testing.T) {
 // A watch that says nothing for long is opened again, and is no failure of the stream.
 func TestASilentNamespaceIsNoFailure(t *testing.T) {
 	g := newGuarded(t, "a", "b")
-	m, err := New("east", &rest.Config{Host: g.URL}, Everything, Shared{Store: newStore(t), Door: newDoor(t, nil)})
+	m, err := New("east", &rest.Config{Host: g.URL}, Everything, Dependencies{Store: newStore(t), Door: newDoor(t, nil)})
 	require.NoError(t, err)
 	s := m.source()
 	s.namespaces = []string{"a", "b"}

@@ -159,7 +159,7 @@ func TestColumnsOfAMemberHaveALimit(t *testing.T) {
 // PediaCluster.
 func TestNewResourcesHaveALimit(t *testing.T) {
 	f, s := newFakeMember(t), newStore(t)
-	shared := Shared{Store: s, Door: newDoor(t, func(l *Limits) { l.Resources = 2 })}
+	shared := Dependencies{Store: s, Door: newDoor(t, func(l *Limits) { l.Resources = 2 })}
 	begin := func(name string) *Member {
 		m, err := New(name, &rest.Config{Host: f.URL}, Everything, shared)
 		require.NoError(t, err)

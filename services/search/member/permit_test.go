@@ -137,7 +137,7 @@ func TestMembersThatStopInLargeObjectsKeepNoOtherWaiting(t *testing.T) {
 			done := make(chan struct{})
 			const liars = 4
 			for range liars {
-				m, err := New("liar", &rest.Config{Host: liar.URL}, Everything, Shared{Store: newStore(t), Door: door})
+				m, err := New("liar", &rest.Config{Host: liar.URL}, Everything, Dependencies{Store: newStore(t), Door: door})
 				require.NoError(t, err)
 				go func() {
 					for ctx.Err() == nil {
@@ -153,7 +153,7 @@ func TestMembersThatStopInLargeObjectsKeepNoOtherWaiting(t *testing.T) {
 				}
 			}()
 			require.Eventually(t, func() bool { return door.large.count() == door.large.all }, time.Minute, time.Millisecond, "the liars have all")
-			m, err := New("honest", &rest.Config{Host: honest.URL}, Everything, Shared{Store: newStore(t), Door: door})
+			m, err := New("honest", &rest.Config{Host: honest.URL}, Everything, Dependencies{Store: newStore(t), Door: door})
 			require.NoError(t, err)
 			_, _, count, err := m.source().page(ctx, "", func(i item) error { i.done(); return nil })
 			require.NoError(t, err)

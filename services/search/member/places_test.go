@@ -138,7 +138,7 @@ func TestMembersThatStopBeforeAPermitKeepNoOtherWaiting(t *testing.T) {
 	text := strings.Repeat("x", smallObject+100)
 	for n := range liars {
 		server := &stops{begin: []byte(`{"type":"ADDED","object":{"metadata":{"name":"` + text)}
-		m, err := New(fmt.Sprint("liar", n), &rest.Config{Host: "http://member", Transport: server}, Everything, Shared{Store: s, Door: door})
+		m, err := New(fmt.Sprint("liar", n), &rest.Config{Host: "http://member", Transport: server}, Everything, Dependencies{Store: s, Door: door})
 		require.NoError(t, err)
 		for i := range streams {
 			from := m.source()
@@ -153,7 +153,7 @@ func TestMembersThatStopBeforeAPermitKeepNoOtherWaiting(t *testing.T) {
 	}
 	require.Eventually(t, func() bool { return door.places.count() == allPlaces }, time.Minute, time.Millisecond)
 	honest := &stops{begin: []byte(`{"type":"ADDED","object":{"metadata":{"name":"` + text[:9000] + `"}}}` + "\n")}
-	m, err := New("honest", &rest.Config{Host: "http://member", Transport: honest}, Everything, Shared{Store: s, Door: door})
+	m, err := New("honest", &rest.Config{Host: "http://member", Transport: honest}, Everything, Dependencies{Store: s, Door: door})
 	require.NoError(t, err)
 	within, end := context.WithTimeout(ctx, 20*time.Second) // others have 2 s, and the last of them a turn at the processors
 	defer end()

@@ -77,7 +77,7 @@ func (s *stream) awaitNextList(ctx context.Context, why error) error {
 		status.Message = shortened("the resource cannot be watched, so search lists it every "+s.listInterval.String()+": "+why.Error(),
 			maxMessage)
 	})
-	s.tell(ctx)
+	s.saveStatus(ctx)
 	sleep(ctx, s.listInterval)
 	return nil
 }

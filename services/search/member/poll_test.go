@@ -23,7 +23,7 @@ import (
 // runStream copies the config maps of a member, which are listed all the time if they cannot be watched.
 func runStream(t *testing.T, f *fakeMember, to *store.Store) *stream {
 	t.Helper()
-	m, err := New("east", &rest.Config{Host: f.URL}, Everything, Shared{Store: to, Door: newDoor(t, nil)})
+	m, err := New("east", &rest.Config{Host: f.URL}, Everything, Dependencies{Store: to, Door: newDoor(t, nil)})
 	require.NoError(t, err)
 	kind := streams.Kind{GroupVersionResource: configMaps, Name: "ConfigMap", Namespaced: true}
 	s := newStream("east", kind, source{client: m.client, door: m.door, resource: configMaps}, to)

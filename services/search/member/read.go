@@ -55,11 +55,11 @@ type event struct {
 	item `json:"-"`
 	// quiet allows pauses before the next event.
 	quiet func()
-	// heard is up to when all was read that had come, or zero.
-	heard time.Time
+	// syncedAt is up to when all was read that had come, or zero.
+	syncedAt time.Time
 	// placed returns where a watch of several namespaces goes on after a resourceVersion of this event, and since when at least all of these
-	// namespaces were heard. It is nil for other watches.
-	placed func(resourceVersion string) (all string, heard time.Time)
+	// namespaces were synced. It is nil for other watches.
+	placed func(resourceVersion string) (all string, syncedAt time.Time)
 	Type   watch.EventType `json:"type"`
 	Object jsontext.Value  `json:"object"`
 }
@@ -283,7 +283,7 @@ type taken struct{ error }
 // pass reads an event and passes it on.
 func (w *watching) pass(each func(event) error) error {
 	return w.next(func(i item) error {
-		e := event{item: i, heard: w.heard, quiet: func() {
+		e := event{item: i, syncedAt: w.syncedAt, quiet: func() {
 			w.quiet, w.rate = true, w.door.rate
 			w.listed()
 		}}

@@ -73,7 +73,7 @@ func (a *answers) next() <-chan struct{} {
 	return a.coming
 }
 
-func (a *answers) tell() {
+func (a *answers) notify() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.coming != nil {

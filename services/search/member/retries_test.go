@@ -38,12 +38,12 @@ func TestStreamsTryAgainWhenTheMemberAnswers(t *testing.T) {
 				s := newStream("east", streams.Kind{}, source{door: newDoor(t, nil).entrance()}, nil)
 				go func() {
 					time.Sleep(time.Second)
-					s.answers.tell()
+					s.answers.notify()
 				}()
 				began := time.Now()
 				s.pause(context.Background(), time.Minute, test.failure)
 				assert.Equal(t, test.waits, time.Since(began))
-				s.answers.tell() // to nobody
+				s.answers.notify() // to nobody
 			})
 		})
 	}

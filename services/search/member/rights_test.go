@@ -30,7 +30,7 @@ func TestWhoFloodsAMemberKeepsNoRevocationFromSearch(t *testing.T) {
 	f := newFakeMember(t)
 	f.put("a", "b")
 	s := newStore(t)
-	m, err := New("east", &rest.Config{Host: f.URL}, Everything, Shared{Store: s, Door: newDoor(t, nil)})
+	m, err := New("east", &rest.Config{Host: f.URL}, Everything, Dependencies{Store: s, Door: newDoor(t, nil)})
 	require.NoError(t, err)
 	use(m.door.rate)
 	for range writesAtOnce {

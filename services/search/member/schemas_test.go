@@ -19,7 +19,7 @@ import (
 
 func TestDocumentsAreCopiedOnceForEachVersion(t *testing.T) {
 	f, s := newFakeMember(t), newStore(t)
-	m, err := New("east", &rest.Config{Host: f.URL}, Everything, Shared{Store: s, Door: newDoor(t, nil)})
+	m, err := New("east", &rest.Config{Host: f.URL}, Everything, Dependencies{Store: s, Door: newDoor(t, nil)})
 	require.NoError(t, err)
 	kinds, _, err := m.discover(t.Context())
 	require.NoError(t, err)
@@ -52,7 +52,7 @@ func TestDocumentsAreCopiedOnceForEachVersion(t *testing.T) {
 func TestADocumentTakesMemoryUntilItIsWritten(t *testing.T) {
 	f, s := newFakeMember(t), newStore(t)
 	f.do(func() { f.document, f.blanks = 1, smallObject })
-	m, err := New("east", &rest.Config{Host: f.URL}, Everything, Shared{Store: s, Door: newDoor(t, nil)})
+	m, err := New("east", &rest.Config{Host: f.URL}, Everything, Dependencies{Store: s, Door: newDoor(t, nil)})
 	require.NoError(t, err)
 	for range writesAtOnce {
 		m.door.writes <- struct{}{}
@@ -76,7 +76,7 @@ func TestADocumentTakesMemoryUntilItIsWritten(t *testing.T) {
 func TestDocumentsCountForTheSizeOfACluster(t *testing.T) {
 	f, s := newFakeMember(t), newStore(t)
 	f.do(func() { f.document = 1 })
-	m, err := New("east", &rest.Config{Host: f.URL}, Everything, Shared{Store: s, Door: newDoor(t, func(l *Limits) { l.Size.Set(1 << 20) })})
+	m, err := New("east", &rest.Config{Host: f.URL}, Everything, Dependencies{Store: s, Door: newDoor(t, func(l *Limits) { l.Size.Set(1 << 20) })})
 	require.NoError(t, err)
 	kinds, _, err := m.discover(t.Context())
 	require.NoError(t, err)
@@ -107,7 +107,7 @@ func TestDocumentsCountForTheSizeOfACluster(t *testing.T) {
 
 func TestAMemberIsNotAskedForDocumentsAllTheTime(t *testing.T) {
 	f, s := newFakeMember(t), newStore(t)
-	m, err := New("east", &rest.Config{Host: f.URL}, Everything, Shared{Store: s, Door: newDoor(t, nil)})
+	m, err := New("east", &rest.Config{Host: f.URL}, Everything, Dependencies{Store: s, Door: newDoor(t, nil)})
 	require.NoError(t, err)
 	documents := &schemas{member: m}
 	require.NoError(t, documents.copy(t.Context(), nil))

@@ -34,7 +34,7 @@ const (
 	// Failed streams try again. They stay so until a list is complete or a watch begins, because a failure may take longer than the pause
 	// after it.
 	Failed Phase = "Error"
-	// Stopped streams leave their resource to another replica as long as that one is heard.
+	// Stopped streams leave their resource to another replica as long as that one is alive.
 	Stopped Phase = "Stop"
 )
 
@@ -66,7 +66,7 @@ type stream struct {
 	// involved is set for the stream of streams.InvolvedEvents. untrimmed counts the events that were written since these were trimmed.
 	involved  *involvement
 	untrimmed int
-	// target is nil until the stream is open in the store. opened is the same for other goroutines, with what the store was told of the kind.
+	// target is nil until the stream is open in the store. opened is the same for other goroutines, with the details of the kind in the store.
 	target *streams.Stream
 	opened atomic.Pointer[opening]
 	// details are those of the kind now.
@@ -100,8 +100,8 @@ type stream struct {
 
 	mu     sync.Mutex
 	status Status
-	// told is what the database has of status, in JSON.
-	told string
+	// savedStatus is the status in the database, in JSON.
+	savedStatus string
 }
 
 func newStream(cluster string, kind streams.Kind, from source, to *store.Store) *stream {
@@ -166,18 +166,18 @@ func (s *stream) syncing() {
 	})
 }
 
-// tell lets other replicas know the state of the stream. What it cannot tell now, it tells with the next batch.
-func (s *stream) tell(ctx context.Context) {
+// saveStatus lets other replicas know the state of the stream. If it cannot save the status now, it tries again with the next batch.
+func (s *stream) saveStatus(ctx context.Context) {
 	status := s.Status()
 	text, err := json.Marshal(status)
-	if err != nil || s.target == nil || string(text) == s.told {
+	if err != nil || s.target == nil || string(text) == s.savedStatus {
 		return
 	}
-	if err := s.store.Tell(ctx, s.target, status); err != nil {
+	if err := s.store.SaveStatus(ctx, s.target, status); err != nil {
 		klog.V(2).InfoS("The state of a stream is not known to other replicas", "cluster", s.cluster, "resource", s.resource, "err", err)
 		return
 	}
-	s.told = string(text)
+	s.savedStatus = string(text)
 }
 
 // run copies until the context ends, or until another replica copies this resource.
@@ -191,7 +191,7 @@ func (s *stream) run(ctx context.Context) {
 			return
 		case isLimit(err):
 			s.fail(err)
-			s.tell(ctx)
+			s.saveStatus(ctx)
 			s.pause(ctx, limits.Step(), err)
 			continue
 		case errors.Is(err, streams.ErrFenced):
@@ -207,7 +207,7 @@ func (s *stream) run(ctx context.Context) {
 			}
 		default:
 			s.fail(err)
-			s.tell(ctx)
+			s.saveStatus(ctx)
 		}
 		if time.Since(began) > time.Minute {
 			pauses = retries()
@@ -220,7 +220,7 @@ func (s *stream) run(ctx context.Context) {
 // bookmark each minute.
 const abandonedAfter = 3 * time.Minute
 
-// awaitAbandoned returns true when the writer that has taken over has not been heard for long, and false if the context ends or the stream
+// awaitAbandoned returns true when the writer that has taken over has been silent for long, and false if the context ends or the stream
 // is gone.
 func (s *stream) awaitAbandoned(ctx context.Context) bool {
 	for ctx.Err() == nil {

@@ -70,7 +70,7 @@ func TestMembersShareWatches(t *testing.T) {
 			f.resources = append(f.resources, fmt.Sprint("things", i))
 		}
 		f.put("a")
-		m, err := New(name, &rest.Config{Host: f.URL}, Everything, Shared{Store: s, Door: door})
+		m, err := New(name, &rest.Config{Host: f.URL}, Everything, Dependencies{Store: s, Door: door})
 		require.NoError(t, err)
 		m.discoveryInterval = 50 * time.Millisecond
 		ctx, cancel := contextFor(t)
@@ -124,7 +124,7 @@ func TestMembersShareWatches(t *testing.T) {
 func TestObjectsThatDecideRightsAreAlwaysFollowed(t *testing.T) {
 	door := newDoor(t, func(l *Limits) { l.Watches = 100 })
 	begin := func(name string) *Member {
-		m, err := New(name, &rest.Config{Host: "http://member", Transport: &stops{}}, Everything, Shared{Store: newStore(t), Door: door})
+		m, err := New(name, &rest.Config{Host: "http://member", Transport: &stops{}}, Everything, Dependencies{Store: newStore(t), Door: door})
 		require.NoError(t, err)
 		t.Cleanup(m.stop)
 		return m

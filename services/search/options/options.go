@@ -15,7 +15,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/tripod-k8s/tripod/services/search/member"
-	"github.com/tripod-k8s/tripod/services/search/members"
+	"github.com/tripod-k8s/tripod/services/search/pediaclusters"
 	"github.com/tripod-k8s/tripod/services/search/templates"
 )
 
@@ -47,7 +47,7 @@ type Options struct {
 	// Roles are what the replica does.
 	Roles []string
 	// Members says which clusters are copied.
-	Members members.Options
+	Members pediaclusters.Options
 	// Limits are what search takes from a cluster.
 	Limits member.Limits
 	// Templates are the limits of templates of policies.
@@ -62,7 +62,7 @@ type Options struct {
 func New() *Options {
 	return &Options{
 		Roles:   []string{string(Serve), string(Sync)},
-		Members: members.Options{Hub: "hub", HubRights: true}, Limits: member.Standard(), Templates: templates.Standard,
+		Members: pediaclusters.Options{Hub: "hub", HubRights: true}, Limits: member.Standard(), Templates: templates.Standard,
 		EventsTTL: 24 * time.Hour, HistoryTTL: 10 * time.Minute, AnswerMemory: StandardAnswerMemory,
 	}
 }

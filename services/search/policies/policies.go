@@ -148,12 +148,12 @@ func (p *Policies) turn(ctx context.Context) {
 	}
 	for _, policy := range s.policies {
 		status := v1alpha1.PolicyStatus{Conditions: p.applyPolicy(ctx, policy, &s)}
-		p.tell(ctx, policyResource, policy.Name, policy.Status, status)
+		p.updateStatus(ctx, policyResource, policy.Name, policy.Status, status)
 	}
 	for _, name := range slices.Sorted(maps.Keys(s.lifecycles)) { // which of too many references are followed stays the same
 		lifecycle := s.lifecycles[name]
 		if status, known := p.applyLifecycle(ctx, lifecycle, &s); known {
-			p.tell(ctx, lifecycleResource, lifecycle.Name, lifecycle.Status, status)
+			p.updateStatus(ctx, lifecycleResource, lifecycle.Name, lifecycle.Status, status)
 		}
 	}
 	p.beyond = s.beyond
@@ -204,8 +204,8 @@ func all[T any](objects *hub.Objects, resource schema.GroupVersionResource) (typ
 	return typed, nil
 }
 
-// tell writes a status if it has changed.
-func (p *Policies) tell(ctx context.Context, resource schema.GroupVersionResource, name string, before, now any) {
+// updateStatus writes a status if it has changed.
+func (p *Policies) updateStatus(ctx context.Context, resource schema.GroupVersionResource, name string, before, now any) {
 	if equality.Semantic.DeepEqual(before, now) {
 		return
 	}
@@ -214,7 +214,7 @@ func (p *Policies) tell(ctx context.Context, resource schema.GroupVersionResourc
 		_, err = p.client.Resource(resource).Patch(ctx, name, types.MergePatchType, patch, metav1.PatchOptions{}, "status")
 	}
 	if err != nil && !apierrors.IsNotFound(err) && ctx.Err() == nil {
-		klog.ErrorS(err, "Cannot tell the state", "resource", resource.GroupResource(), "name", name)
+		klog.ErrorS(err, "Cannot write the status", "resource", resource.GroupResource(), "name", name)
 	}
 }
 

@@ -58,13 +58,13 @@ func (g grants) allow(namespace, name string) bool {
 	return false
 }
 
-// part returns what grants that are about a resource show of it.
-func (g grants) part(resource schema.GroupResource) *access.Part {
+// objectSet returns the objects that grants about a resource allow.
+func (g grants) objectSet(resource schema.GroupResource) *access.ObjectSet {
 	var namespaces, names []string
 	var objects [][2]string
 	for _, one := range g {
 		if one.namespaces == nil && len(one.rule.ResourceNames) == 0 {
-			return access.Whole
+			return access.AllObjects
 		}
 		if one.namespaces == nil {
 			names = append(names, one.rule.ResourceNames...)
@@ -84,5 +84,5 @@ func (g grants) part(resource schema.GroupResource) *access.Part {
 			}
 		}
 	}
-	return access.NewPart(namespaces, names, objects)
+	return access.NewObjectSet(namespaces, names, objects)
 }

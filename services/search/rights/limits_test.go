@@ -90,7 +90,7 @@ func TestTheRBACOfANamespaceClosesThatNamespaceOnly(t *testing.T) {
 			w.bind("east", "b", "dev", false)
 			running := New(w.Store)
 			running.limits = test.limits
-			v, err := running.Visible(t.Context(), alice, "list")
+			v, err := running.AccessSet(t.Context(), alice, "list")
 			require.NoError(t, err)
 			names, v := w.found(running, v)
 			require.Equal(t, []string{"east/a/web", "east/b/web"}, names)
@@ -117,7 +117,7 @@ func TestAClosedNamespaceIsReadAgainAfterAPause(t *testing.T) {
 	w.put("east", "roles", large, false)
 	r := New(w.Store)
 	r.limits.namespace, r.limits.pause = 8<<10, time.Hour
-	v := &Visible{reader: alice, verb: "list"}
+	v := &AccessSet{reader: alice, verb: "list"}
 	names, v := w.foundAnew(r, v)
 	assert.Empty(t, names)
 	assert.Equal(t, "namespace a: its Roles and RoleBindings take more than 8 KiB", r.TooLarge("east"))
@@ -151,7 +151,7 @@ func TestManyClosedNamespacesCloseTheCluster(t *testing.T) {
 	for i := range 6 {
 		w.put("east", "roles", role(fmt.Sprint("n", i), "x", readPods(manyNames(300)...)), false)
 	}
-	names, _ := w.foundAnew(r, &Visible{reader: alice, verb: "list"})
+	names, _ := w.foundAnew(r, &AccessSet{reader: alice, verb: "list"})
 	assert.Empty(t, names)
 	m := r.members["east"]
 	assert.Contains(t, m.state.Load().unknown, "more than 5 of its namespaces")
@@ -253,7 +253,7 @@ func TestAnExpressionThatFailsIsNotEvaluatedAgain(t *testing.T) {
 // TestAClusterRestsAfterARead holds that a cluster with much to read leaves the slots to others most of the time.
 func TestAClusterRestsAfterARead(t *testing.T) {
 	ended := time.Now()
-	m := &member{ended: ended, took: 100 * time.Millisecond}
+	m := &clusterRights{ended: ended, took: 100 * time.Millisecond}
 	assert.Equal(t, 500*time.Millisecond, m.rest(ended))
 	assert.Equal(t, 200*time.Millisecond, m.rest(ended.Add(300*time.Millisecond)))
 	assert.LessOrEqual(t, m.rest(ended.Add(time.Minute)), time.Duration(0))
@@ -274,7 +274,7 @@ func TestWhatCannotBeReadOfAResourceClosesTheCluster(t *testing.T) {
 		w.bind(cluster, "a", "dev", false)
 	}
 	r := New(w.Store)
-	v, err := r.Visible(t.Context(), alice, "list")
+	v, err := r.AccessSet(t.Context(), alice, "list")
 	require.NoError(t, err)
 	names, v := w.found(r, v)
 	require.Equal(t, []string{"east/a/web", "west/a/web"}, names)
@@ -294,7 +294,7 @@ func TestAMemberThatWasForgottenGivesNoWay(t *testing.T) {
 	w.member("east")
 	w.bind("east", "a", "dev", false)
 	r := New(w.Store)
-	w.foundAnew(r, &Visible{reader: alice, verb: "list"})
+	w.foundAnew(r, &AccessSet{reader: alice, verb: "list"})
 	m := r.members["east"]
 	m.own.Lock()
 	defer m.own.Unlock()
@@ -322,7 +322,7 @@ func TestTheLargestNamespacesGiveWay(t *testing.T) {
 	}
 	r := New(w.Store)
 	r.limits.all, r.limits.pause, r.limits.pauseOfAll = 64<<10, time.Hour, time.Hour
-	v := &Visible{reader: alice, verb: "list"}
+	v := &AccessSet{reader: alice, verb: "list"}
 	var names []string
 	finds := func(want ...string) {
 		t.Helper()
@@ -405,7 +405,7 @@ func TestAClusterThatLiesClosesNoOther(t *testing.T) {
 			w.put("honest", "roles", role("b", "x", readPods(manyNames(100)...)), false)
 			r := New(w.Store)
 			r.limits.all, r.limits.pause, r.limits.pauseOfAll = 64<<10, time.Hour, time.Hour
-			names, v := w.foundAnew(r, &Visible{reader: alice, verb: "list"})
+			names, v := w.foundAnew(r, &AccessSet{reader: alice, verb: "list"})
 			require.Equal(t, []string{"honest/a/web"}, names)
 			lie(w, "liar")
 			lie(w, "twin")

@@ -22,7 +22,7 @@ type pool struct {
 
 	mu   sync.Mutex
 	used int
-	of   map[*member]taken
+	of   map[*clusterRights]taken
 }
 
 // taken is what a member takes: all, its ClusterRoles and ClusterRoleBindings, and its largest namespace, or more than that.
@@ -43,7 +43,7 @@ type place struct {
 }
 
 // add counts memory of a member.
-func (p *pool) add(m *member, bytes int) {
+func (p *pool) add(m *clusterRights, bytes int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.used += bytes
@@ -57,7 +57,7 @@ func (p *pool) add(m *member, bytes int) {
 // candidate is a member that may have to give way. wide is set if its ClusterRoles and ClusterRoleBindings do. counts is what decides which
 // of them is first. One with last is after all others.
 type candidate struct {
-	*member
+	*clusterRights
 	wide bool
 
 	last, counts int
@@ -72,7 +72,7 @@ func (p *pool) over(limit int) (bytes int, candidates []candidate) {
 	}
 	share := limit / len(p.of)
 	for m, t := range p.of {
-		c := candidate{member: m, counts: t.all + t.most}
+		c := candidate{clusterRights: m, counts: t.all + t.most}
 		if m.home.Load() {
 			c.last = 1
 		}
@@ -91,30 +91,30 @@ func (p *pool) over(limit int) (bytes int, candidates []candidate) {
 
 // makeRoom closes what has to give way if all clusters together have too much, until an eighth is free again. reader is the member that is
 // being read, whose own is locked, or nil.
-func (p *pool) makeRoom(reader *member) {
+func (p *pool) makeRoom(reader *clusterRights) {
 	limit := p.rights.limits.all
 	if over, _ := p.over(limit); over == 0 {
 		return
 	}
-	locked, shown := map[*member]bool{}, map[*member]bool{}
+	locked, shown := map[*clusterRights]bool{}, map[*clusterRights]bool{}
 	if reader != nil {
 		locked[reader] = true
 	}
 	for {
 		over, candidates := p.over(limit - limit/8)
-		i := slices.IndexFunc(candidates, func(c candidate) bool { return locked[c.member] || c.own.TryLock() })
+		i := slices.IndexFunc(candidates, func(c candidate) bool { return locked[c.clusterRights] || c.own.TryLock() })
 		if i < 0 {
 			break
 		}
 		first := candidates[i]
-		locked[first.member] = true
+		locked[first.clusterRights] = true
 		// One that is being read makes room with its next object, or after that. Others close in its place only if an eighth too much is taken
 		// until then.
 		if i > 0 && over <= limit/4 {
 			break
 		}
 		if first.giveWay(first.wide, min(over, limit/steps)) {
-			shown[first.member] = true
+			shown[first.clusterRights] = true
 		}
 	}
 	delete(locked, reader) // who reads it does the rest
@@ -128,7 +128,7 @@ func (p *pool) makeRoom(reader *member) {
 
 // giveWay closes the largest namespaces of a member until some bytes are free, or the cluster. It closes nothing, and returns false, if the
 // member has less than was thought. The caller has locked own.
-func (m *member) giveWay(wide bool, bytes int) bool {
+func (m *clusterRights) giveWay(wide bool, bytes int) bool {
 	names := slices.Collect(maps.Keys(m.used))
 	names = slices.DeleteFunc(names, func(name string) bool { return name == clusterWide })
 	slices.SortFunc(names, func(a, b string) int { return cmp.Or(cmp.Compare(m.used[b], m.used[a]), cmp.Compare(a, b)) })
@@ -155,7 +155,7 @@ func (m *member) giveWay(wide bool, bytes int) bool {
 }
 
 // show has readers see that something was closed in a cluster that is not being read.
-func (r *Rights) show(m *member) {
+func (r *Rights) show(m *clusterRights) {
 	before := m.state.Load()
 	if before == nil {
 		return
@@ -167,11 +167,11 @@ func (r *Rights) show(m *member) {
 	m.state.Store(state)
 	r.countClosed()
 	r.grants.replace(m.name, state.serial)
-	r.tell()
+	r.notify()
 }
 
 // pause is how long what is closed stays so.
-func (m *member) pause() time.Duration {
+func (m *clusterRights) pause() time.Duration {
 	if m.gaveWay.Load() {
 		return max(m.limits.pause, m.limits.pauseOfAll)
 	}

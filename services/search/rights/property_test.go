@@ -149,7 +149,7 @@ func TestVisibleIsWhatKubernetesAllows(t *testing.T) {
 		granted, err := c.grantsOf(t.Context(), reader)
 		require.NoError(t, err)
 		verb := pick(r, Verbs...)
-		v := &Visible{reader: reader, verb: verb, states: map[string]*cluster{"c": c}, evaluate: func(string, *cluster) grants { return granted }}
+		v := &AccessSet{reader: reader, verb: verb, states: map[string]*cluster{"c": c}, evaluate: func(string, *cluster) grants { return granted }}
 		for _, resource := range resources {
 			for _, namespace := range append([]string{""}, namespaces...) {
 				clusterScoped := resource.Resource == "namespaces" || resource.Resource == "nodes"
@@ -159,12 +159,12 @@ func TestVisibleIsWhatKubernetesAllows(t *testing.T) {
 				for _, name := range names {
 					want := allowed(t.Context(), kubernetes, reader, verb, resource, namespace, name)
 					if !assert.Equal(t, want, v.Allows("c", resource, namespace, name), "seed %d: %s %s %s/%s by %v: %+v", seed, verb, resource, namespace, name, reader, p) ||
-						!assert.Equal(t, want, v.Part("c", resource).Allows(namespace, name), "seed %d: part of %s %s %s/%s", seed, verb, resource, namespace, name) {
+						!assert.Equal(t, want, v.ObjectSet("c", resource).Has(namespace, name), "seed %d: part of %s %s %s/%s", seed, verb, resource, namespace, name) {
 						return
 					}
-					assert.False(t, want && !v.Reaches("c", resource, namespace), "seed %d", seed)
-					assert.False(t, want && !v.Reaches(AllClusters, resource, ""), "seed %d", seed)
-					assert.False(t, want && !v.Sees("c"), "seed %d", seed)
+					assert.False(t, want && !v.AllowsAny("c", resource, namespace), "seed %d", seed)
+					assert.False(t, want && !v.AllowsAny(AllClusters, resource, ""), "seed %d", seed)
+					assert.False(t, want && !v.AllowsAnyIn("c"), "seed %d", seed)
 					assert.False(t, v.Allows("d", resource, namespace, name), "another cluster")
 					if want {
 						shown++

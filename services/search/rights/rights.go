@@ -61,7 +61,7 @@ type Rights struct {
 	slots chan struct{}
 
 	mu      sync.Mutex
-	members map[string]*member
+	members map[string]*clusterRights
 	// pool is the memory of all of them.
 	pool *pool
 
@@ -82,10 +82,10 @@ type index struct {
 func New(s *store.Store) *Rights {
 	const readsAtOnce = 4
 	r := &Rights{
-		store: s, grants: newCache(maxGrants), limits: defaultLimits, slots: make(chan struct{}, readsAtOnce), members: map[string]*member{},
-		changed: make(chan struct{}),
+		store: s, grants: newCache(maxGrants), limits: defaultLimits, slots: make(chan struct{}, readsAtOnce),
+		members: map[string]*clusterRights{}, changed: make(chan struct{}),
 	}
-	r.pool = &pool{rights: r, of: map[*member]taken{}}
+	r.pool = &pool{rights: r, of: map[*clusterRights]taken{}}
 	return r
 }
 
@@ -119,7 +119,7 @@ func (r *Rights) Changed() <-chan struct{} {
 	return r.changed
 }
 
-func (r *Rights) tell() {
+func (r *Rights) notify() {
 	r.changes.Lock()
 	defer r.changes.Unlock()
 	close(r.changed)
@@ -181,19 +181,19 @@ func (r *Rights) take(now *index) {
 	}
 	for name := range now.Generations {
 		if r.members[name] == nil {
-			r.members[name] = &member{name: name, limits: r.limits, place: place{pool: r.pool}}
+			r.members[name] = &clusterRights{name: name, limits: r.limits, place: place{pool: r.pool}}
 		}
 	}
 	r.mu.Unlock()
 	r.index.Store(now)
 	if gone > 0 {
 		r.countClosed()
-		r.tell()
+		r.notify()
 	}
 }
 
 // begin begins to read the clusters that have changed since they were read, and returns these.
-func (r *Rights) begin(now *index) (behind []*member) {
+func (r *Rights) begin(now *index) (behind []*clusterRights) {
 	for _, m := range r.all() {
 		if !m.isOf(now) {
 			behind = append(behind, m)
@@ -204,20 +204,20 @@ func (r *Rights) begin(now *index) (behind []*member) {
 }
 
 // has reports whether a member is one that the store has, as far as this process knows.
-func (r *Rights) has(m *member) bool {
+func (r *Rights) has(m *clusterRights) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.members[m.name] == m
 }
 
-func (r *Rights) all() []*member {
+func (r *Rights) all() []*clusterRights {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return slices.Collect(maps.Values(r.members))
 }
 
 // await returns when a cluster is as the store has it, when it cannot be read, or when the context ends.
-func (r *Rights) await(ctx context.Context, m *member, now *index) {
+func (r *Rights) await(ctx context.Context, m *clusterRights, now *index) {
 	for ctx.Err() == nil && !m.isOf(now) {
 		select {
 		case <-ctx.Done():
@@ -230,9 +230,9 @@ func (r *Rights) await(ctx context.Context, m *member, now *index) {
 	}
 }
 
-// Visible returns what a reader may see with a verb by the RBAC of clusters, and by grants of the hub that are about clusters by name. If
-// clusters are named, it is by their rights as they are now. Those of other clusters may be as old as [recent].
-func (r *Rights) Visible(ctx context.Context, reader user.Info, verb string, clusters ...string) (*Visible, error) {
+// AccessSet returns what a reader may read with a verb by the RBAC of clusters, and by grants of the hub that are about clusters by name.
+// If clusters are named, it is by their rights as they are now. Those of other clusters may be as old as [recent].
+func (r *Rights) AccessSet(ctx context.Context, reader user.Info, verb string, clusters ...string) (*AccessSet, error) {
 	now, err := r.look(ctx, time.Now().Add(-interval))
 	if err != nil {
 		if now = r.index.Load(); now == nil || ctx.Err() != nil { // if the store is away, it answers no search either
@@ -240,12 +240,12 @@ func (r *Rights) Visible(ctx context.Context, reader user.Info, verb string, clu
 			return nil, ErrUnread
 		}
 	}
-	r.catchUp(ctx, now, func(m *member) bool { return slices.Contains(clusters, m.name) })
-	return r.visible(now, reader, verb), nil
+	r.catchUp(ctx, now, func(m *clusterRights) bool { return slices.Contains(clusters, m.name) })
+	return r.accessSet(now, reader, verb), nil
 }
 
 // catchUp waits for clusters that have changed: as long as it takes for those that are needed, and for others a moment.
-func (r *Rights) catchUp(ctx context.Context, now *index, needed func(*member) bool) {
+func (r *Rights) catchUp(ctx context.Context, now *index, needed func(*clusterRights) bool) {
 	behind := r.begin(now)
 	if len(behind) == 0 {
 		return
@@ -267,9 +267,9 @@ func (r *Rights) catchUp(ctx context.Context, now *index, needed func(*member) b
 	}
 }
 
-// visible returns what a reader may see by what was read.
-func (r *Rights) visible(now *index, reader user.Info, verb string) *Visible {
-	v := &Visible{reader: reader, verb: verb, asOf: now.Changed}
+// accessSet returns what a reader may read by the rights that were read.
+func (r *Rights) accessSet(now *index, reader user.Info, verb string) *AccessSet {
+	v := &AccessSet{reader: reader, verb: verb, asOf: now.Changed}
 	if !slices.Contains(Verbs, verb) {
 		return v
 	}
@@ -293,10 +293,10 @@ func (r *Rights) visible(now *index, reader user.Info, verb string) *Visible {
 	return v
 }
 
-// Renew returns what a Visible comes to by the rights that the store has now, where it has shown something. What the hub was asked for
+// Renew returns what an AccessSet comes to by the rights that the store has now, where it has allowed something. What the hub was asked for
 // stays.
-func (r *Rights) Renew(ctx context.Context, v *Visible) (*Visible, error) {
-	if v.everything {
+func (r *Rights) Renew(ctx context.Context, v *AccessSet) (*AccessSet, error) {
+	if v.unlimited {
 		return v, nil
 	}
 	now, err := r.look(ctx, time.Now())
@@ -308,7 +308,7 @@ func (r *Rights) Renew(ctx context.Context, v *Visible) (*Visible, error) {
 			r.await(ctx, m, now)
 		}
 	}
-	renewed := r.visible(now, v.reader, v.verb)
+	renewed := r.accessSet(now, v.reader, v.verb)
 	renewed.granted = v.granted
 	return renewed, nil
 }

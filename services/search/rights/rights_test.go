@@ -94,11 +94,11 @@ func (w *written) member(cluster string) {
 }
 
 // found returns what a reader finds, and Renew finds, by rights that may be old.
-func (w *written) found(r *Rights, v *Visible) (names []string, seen *Visible) {
+func (w *written) found(r *Rights, v *AccessSet) (names []string, seen *AccessSet) {
 	w.t.Helper()
 	for {
 		names = nil
-		_, err := w.For(v.Scope()).List(w.t.Context(), []schema.GroupVersionResource{pods.GroupVersionResource}, &query.Query{}, func(f store.Found) error {
+		_, err := w.For(v.Filter()).List(w.t.Context(), []schema.GroupVersionResource{pods.GroupVersionResource}, &query.Query{}, func(f store.Found) error {
 			var m metav1.ObjectMeta
 			err := json.Unmarshal(f.JSON, &m)
 			names = append(names, fmt.Sprintf("%s/%s/%s", f.Cluster, m.Namespace, m.Name))
@@ -114,10 +114,10 @@ func (w *written) found(r *Rights, v *Visible) (names []string, seen *Visible) {
 }
 
 // foundAnew returns what a reader finds with a new request.
-func (w *written) foundAnew(r *Rights, v *Visible) (names []string, seen *Visible) {
+func (w *written) foundAnew(r *Rights, v *AccessSet) (names []string, seen *AccessSet) {
 	w.t.Helper()
 	require.NoError(w.t, r.Refresh(w.t.Context()))
-	anew, err := r.Visible(w.t.Context(), v.reader, v.verb)
+	anew, err := r.AccessSet(w.t.Context(), v.reader, v.verb)
 	require.NoError(w.t, err)
 	return w.found(r, anew)
 }
@@ -128,11 +128,11 @@ func TestRightsAreThoseOfTheTransaction(t *testing.T) {
 	w.member("east")
 	w.member("west")
 	r := New(w.Store)
-	v, err := r.Visible(t.Context(), alice, "list")
+	v, err := r.AccessSet(t.Context(), alice, "list")
 	require.NoError(t, err)
 	names, v := w.found(r, v)
 	assert.Empty(t, names)
-	assert.False(t, v.Sees("east"))
+	assert.False(t, v.AllowsAnyIn("east"))
 
 	w.bind("east", "a", "dev", false)
 	names, v = w.foundAnew(r, v)
@@ -141,7 +141,7 @@ func TestRightsAreThoseOfTheTransaction(t *testing.T) {
 	w.bind("west", "a", "ops", false)
 	names, v = w.foundAnew(r, v)
 	assert.Equal(t, []string{"east/a/web", "west/b/web"}, names)
-	assert.True(t, v.Sees("west"))
+	assert.True(t, v.AllowsAnyIn("west"))
 	before := v
 
 	w.bind("east", "a", "dev", true)
@@ -204,7 +204,7 @@ func TestAReaderIsToldWhenRightsChange(t *testing.T) {
 	}
 	w.bind("east", "a", "dev", false)
 	<-changed
-	v, err := r.Visible(t.Context(), alice, "list")
+	v, err := r.AccessSet(t.Context(), alice, "list")
 	require.NoError(t, err)
 	assert.True(t, v.Allows("east", pods.GroupVersionResource.GroupResource(), "a", "web"))
 	cancel()
@@ -233,7 +233,7 @@ func TestGrantsOfTheHub(t *testing.T) {
 	rule := func(verb, resource string, names ...string) rbacv1.PolicyRule {
 		return rbacv1.PolicyRule{Verbs: []string{verb}, APIGroups: []string{"clusterpedia.io"}, Resources: []string{resource}, ResourceNames: names}
 	}
-	v, err := r.Visible(t.Context(), alice, "list")
+	v, err := r.AccessSet(t.Context(), alice, "list")
 	require.NoError(t, err)
 	var names []string
 	for _, test := range []struct {
@@ -253,9 +253,9 @@ func TestGrantsOfTheHub(t *testing.T) {
 		grant(test.rule)
 		names, v = w.foundAnew(r, v)
 		assert.ElementsMatch(t, test.want, names, "%v", test.rule)
-		assert.Equal(t, test.sees, v.Sees("east"), "%v", test.rule)
-		assert.Equal(t, test.whole, v.IsWhole("east", pods.GroupVersionResource.GroupResource()), "%v", test.rule)
-		assert.Equal(t, test.want != nil, v.Reaches(AllClusters, pods.GroupVersionResource.GroupResource(), ""), "%v", test.rule)
+		assert.Equal(t, test.sees, v.AllowsAnyIn("east"), "%v", test.rule)
+		assert.Equal(t, test.whole, v.AllowsAll("east", pods.GroupVersionResource.GroupResource()), "%v", test.rule)
+		assert.Equal(t, test.want != nil, v.AllowsAny(AllClusters, pods.GroupVersionResource.GroupResource(), ""), "%v", test.rule)
 	}
 }
 
@@ -266,8 +266,8 @@ func BenchmarkManyNames(b *testing.B) {
 		rule.ResourceNames = append(rule.ResourceNames, fmt.Sprint("web-", i))
 	}
 	for b.Loop() {
-		v := &Visible{verb: "list", states: map[string]*cluster{"east": {}}, evaluate: func(string, *cluster) grants { return grants{{rule: rule}} }}
-		if v.Part("east", schema.GroupResource{Resource: "pods"}) == nil {
+		v := &AccessSet{verb: "list", states: map[string]*cluster{"east": {}}, evaluate: func(string, *cluster) grants { return grants{{rule: rule}} }}
+		if v.ObjectSet("east", schema.GroupResource{Resource: "pods"}) == nil {
 			b.Fatal("nothing is visible")
 		}
 	}

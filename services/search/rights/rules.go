@@ -22,7 +22,7 @@ const maxListed, maxListedText = 10_000, 256 << 10
 // Rules returns the rules by which the reader may see objects in a namespace of a cluster, or of any for AllClusters: those of the cluster,
 // and the grants of the hub as if they were rules of the cluster. They are not all if complete is false. Grants that Granting has added are
 // not among them.
-func (v *Visible) Rules(cluster, namespace string) (rules []rbacv1.PolicyRule, complete bool) {
+func (v *AccessSet) Rules(cluster, namespace string) (rules []rbacv1.PolicyRule, complete bool) {
 	clusters := []string{cluster}
 	if cluster == AllClusters {
 		clusters = v.clusters()

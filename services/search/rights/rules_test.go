@@ -20,7 +20,7 @@ func TestRulesAreBoundedInText(t *testing.T) {
 	rule := func(names ...string) *rbacv1.PolicyRule {
 		return &rbacv1.PolicyRule{Verbs: []string{"get"}, APIGroups: []string{""}, Resources: []string{"pods"}, ResourceNames: names}
 	}
-	v := &Visible{knowsHub: true, states: map[string]*cluster{"east": {}}, evaluate: func(string, *cluster) grants {
+	v := &AccessSet{knowsHub: true, states: map[string]*cluster{"east": {}}, evaluate: func(string, *cluster) grants {
 		return grants{{rule: rule("a")}, {rule: rule(large...)}, {rule: rule("b")}}
 	}}
 	rules, complete := v.Rules("east", "default")

@@ -41,7 +41,7 @@ func TestAnObjectThatCannotBeReadClosesItsClusterOnly(t *testing.T) {
 			w.bind("east", "a", "dev", false)
 			w.bind("west", "a", "dev", false)
 			running := New(w.Store)
-			v, err := running.Visible(t.Context(), alice, "list")
+			v, err := running.AccessSet(t.Context(), alice, "list")
 			require.NoError(t, err)
 			names, v := w.found(running, v)
 			require.Equal(t, []string{"east/a/web", "west/a/web"}, names)
@@ -75,7 +75,7 @@ func TestAnUnreadableObjectIsForgottenOnceAListLacksIt(t *testing.T) {
 	w.member("east")
 	w.bind("east", "a", "dev", false)
 	r := New(w.Store)
-	v := &Visible{reader: alice, verb: "list"}
+	v := &AccessSet{reader: alice, verb: "list"}
 	refused := store.Change{Object: store.Object{
 		Namespace: "a", Name: "x", JSON: []byte(`{"metadata": {"namespace": "a", "name": "x", "annotations": {"` + access.RefusedAnnotation + `": "no text"}}, "rules": "refused"}`),
 	}}
@@ -113,12 +113,12 @@ func TestAReaderWaitsForNoOtherCluster(t *testing.T) {
 	})
 	<-busy
 	defer close(release)
-	var v *Visible
+	var v *AccessSet
 	for i := range 20 {
 		w.bind("east", "a", fmt.Sprint("group", i), false)
 		var err error
 		if v == nil {
-			v, err = r.Visible(t.Context(), alice, "list", "west")
+			v, err = r.AccessSet(t.Context(), alice, "list", "west")
 			require.NoError(t, err)
 		}
 		v, err = r.Renew(t.Context(), v)
@@ -141,7 +141,7 @@ func TestWhoMayMissWhatANewRightShows(t *testing.T) {
 	r := New(w.Store)
 	behind := func(r *Rights, reader user.Info) bool {
 		t.Helper()
-		v, err := r.Visible(t.Context(), reader, "list")
+		v, err := r.AccessSet(t.Context(), reader, "list")
 		require.NoError(t, err)
 		return v.IsBehind()
 	}
@@ -159,16 +159,16 @@ func TestWhoMayMissWhatANewRightShows(t *testing.T) {
 	r.members["east"].state.Load().began = time.Now().Add(-time.Minute)
 	assert.True(t, behind(r, alice))
 	assert.False(t, behind(r, &user.DefaultInfo{Name: "bob"}), "it has no rights there")
-	v, err := r.Visible(t.Context(), alice, "list")
+	v, err := r.AccessSet(t.Context(), alice, "list")
 	require.NoError(t, err)
-	assert.False(t, v.Granting("east", nil).IsBehind(), "the hub grants everything")
-	assert.True(t, v.Granting("west", nil).IsBehind())
-	assert.False(t, Everything(alice).IsBehind())
+	assert.False(t, v.WithGrant("east", nil).IsBehind(), "the hub grants everything")
+	assert.True(t, v.WithGrant("west", nil).IsBehind())
+	assert.False(t, Unlimited(alice).IsBehind())
 
 	anew := New(w.Store)
 	now, err := anew.look(t.Context(), time.Now())
 	require.NoError(t, err)
-	assert.True(t, anew.visible(now, alice, "list").IsBehind(), "a replica that has read nothing yet")
+	assert.True(t, anew.accessSet(now, alice, "list").IsBehind(), "a replica that has read nothing yet")
 }
 
 // TestClustersDoNotTakeTheGrantsOfOthersFromMemory holds for one that changes all the time.
@@ -180,9 +180,9 @@ func TestClustersDoNotTakeTheGrantsOfOthersFromMemory(t *testing.T) {
 	for i := range 5 {
 		w.bind("east", "a", fmt.Sprint("group", i), false)
 		require.NoError(t, r.Refresh(t.Context()))
-		v, err := r.Visible(t.Context(), alice, "list")
+		v, err := r.AccessSet(t.Context(), alice, "list")
 		require.NoError(t, err)
-		assert.False(t, v.SeesAny())
+		assert.False(t, v.AllowsAnywhere())
 	}
 	assert.Equal(t, 2, r.grants.len(), "one for each cluster")
 }
@@ -232,7 +232,7 @@ func BenchmarkSearchesBesideRBACWrites(b *testing.B) {
 				}
 			}()
 			for b.Loop() {
-				v, err := r.Visible(b.Context(), alice, "list")
+				v, err := r.AccessSet(b.Context(), alice, "list")
 				require.NoError(b, err)
 				w.found(r, v)
 			}

@@ -74,13 +74,13 @@ func (h *hubAuthorizer) Authorize(ctx context.Context, a authorizer.Attributes) 
 		return h.discovery(ctx, a, n.Cluster, reason)
 	}
 	if a.GetVerb() == "watch" {
-		noteAgain(ctx, func(ctx context.Context) (*rights.Visible, error) {
+		noteAgain(ctx, func(ctx context.Context) (*rights.AccessSet, error) {
 			ctx = withNote(ctx)
 			decision, _, err := h.nested(ctx, a, n)
 			if decision != authorizer.DecisionAllow || err != nil {
 				return nil, err
 			}
-			return visible(ctx)
+			return accessSetFrom(ctx)
 		})
 	}
 	return h.nested(ctx, a, n)
@@ -93,25 +93,25 @@ func (h *hubAuthorizer) nested(ctx context.Context, a authorizer.Attributes, n *
 		return decision, reason, err
 	}
 	if decision == authorizer.DecisionAllow && only == nil {
-		note(ctx, rights.Everything(a.GetUser()))
+		note(ctx, rights.Unlimited(a.GetUser()))
 		return decision, reason, nil
 	}
 	clusters := append(named(n.Cluster), namedClusters(a)...)
-	visible, err := h.rights.Visible(ctx, a.GetUser(), a.GetVerb(), clusters...)
+	accessSet, err := h.rights.AccessSet(ctx, a.GetUser(), a.GetVerb(), clusters...)
 	if err != nil {
 		return authorizer.DecisionNoOpinion, "", err
 	}
 	if decision == authorizer.DecisionAllow {
-		note(ctx, visible.Granting(n.Cluster, only))
+		note(ctx, accessSet.WithGrant(n.Cluster, only))
 		return decision, reason, nil
 	}
 	if n.Cluster == "" && len(clusters) > 0 {
-		return h.named(ctx, a, visible, clusters)
+		return h.named(ctx, a, accessSet, clusters)
 	}
-	if !reaches(visible, a, n.Cluster) {
+	if !allowsAny(accessSet, a, n.Cluster) {
 		return decision, reason, nil
 	}
-	note(ctx, visible)
+	note(ctx, accessSet)
 	return authorizer.DecisionAllow, byMembers, nil
 }
 
@@ -133,44 +133,44 @@ func aboutClusters(a authorizer.Attributes) bool {
 const byMembers = "allowed by the RBAC of the cluster"
 
 // named decides about a request that names clusters in its parameters.
-func (h *hubAuthorizer) named(ctx context.Context, a authorizer.Attributes, visible *rights.Visible,
+func (h *hubAuthorizer) named(ctx context.Context, a authorizer.Attributes, accessSet *rights.AccessSet,
 	clusters []string) (authorizer.Decision, string, error) {
 	for _, cluster := range clusters {
 		decision, only, reason, err := h.granted(ctx, a, cluster)
 		if decision == authorizer.DecisionAllow && err == nil {
-			visible = visible.Granting(cluster, only)
+			accessSet = accessSet.WithGrant(cluster, only)
 			continue
 		}
-		if decision == authorizer.DecisionDeny || err != nil || !reaches(visible, a, cluster) {
+		if decision == authorizer.DecisionDeny || err != nil || !allowsAny(accessSet, a, cluster) {
 			return decision, reason, err
 		}
 	}
-	note(ctx, visible)
+	note(ctx, accessSet)
 	return authorizer.DecisionAllow, byMembers, nil
 }
 
-// reaches reports whether a reader may see anything of what is asked for, in a cluster or in all.
-func reaches(visible *rights.Visible, a authorizer.Attributes, cluster string) bool {
+// allowsAny reports whether a reader may read anything of what is asked for, in a cluster or in all.
+func allowsAny(accessSet *rights.AccessSet, a authorizer.Attributes, cluster string) bool {
 	if cluster != "" && a.GetVerb() == "get" {
-		return visible.Allows(cluster, resourceOf(a), objectNamespace(a), a.GetName())
+		return accessSet.Allows(cluster, resourceOf(a), objectNamespace(a), a.GetName())
 	}
-	return visible.Reaches(cluster, resourceOf(a), a.GetNamespace())
+	return accessSet.AllowsAny(cluster, resourceOf(a), a.GetNamespace())
 }
 
 // collection decides about a request for the objects of a collection. A grant for a collection is one for all that is in it.
 func (h *hubAuthorizer) collection(ctx context.Context, a authorizer.Attributes, decision authorizer.Decision,
 	reason string) (authorizer.Decision, string, error) {
 	if decision == authorizer.DecisionAllow {
-		note(ctx, rights.Everything(a.GetUser()))
+		note(ctx, rights.Unlimited(a.GetUser()))
 	}
 	if decision != authorizer.DecisionNoOpinion {
 		return decision, reason, nil
 	}
-	visible, err := h.rights.Visible(ctx, a.GetUser(), "list")
-	if err != nil || !visible.SeesAny() {
+	accessSet, err := h.rights.AccessSet(ctx, a.GetUser(), "list")
+	if err != nil || !accessSet.AllowsAnywhere() {
 		return decision, reason, err
 	}
-	note(ctx, visible)
+	note(ctx, accessSet)
 	return authorizer.DecisionAllow, byMembers, nil
 }
 
@@ -178,23 +178,23 @@ func (h *hubAuthorizer) collection(ctx context.Context, a authorizer.Attributes,
 // every reader who may read such documents at all.
 func (h *hubAuthorizer) discovery(ctx context.Context, a authorizer.Attributes, cluster, reason string) (authorizer.Decision, string,
 	error) {
-	visible, err := h.rights.Visible(ctx, a.GetUser(), "list", named(cluster)...)
+	accessSet, err := h.rights.AccessSet(ctx, a.GetUser(), "list", named(cluster)...)
 	if err != nil {
 		return authorizer.DecisionNoOpinion, "", err
 	}
 	switch {
-	case !visible.KnowsHub():
-		visible = rights.Everything(a.GetUser())
-	case cluster == "" || !visible.Sees(cluster):
+	case !accessSet.KnowsHub():
+		accessSet = rights.Unlimited(a.GetUser())
+	case cluster == "" || !accessSet.AllowsAnyIn(cluster):
 		granted, _, err := h.next.Authorize(ctx, questionOf(a.GetUser(), "list", cluster, a.GetPath()))
 		if err != nil {
 			return authorizer.DecisionNoOpinion, "", err
 		}
 		if granted == authorizer.DecisionAllow {
-			visible = rights.Everything(a.GetUser())
+			accessSet = rights.Unlimited(a.GetUser())
 		}
 	}
-	note(ctx, visible)
+	note(ctx, accessSet)
 	return authorizer.DecisionAllow, reason, nil
 }
 

@@ -167,7 +167,7 @@ func later(h http.Handler, path, name string) (code func() int) {
 		req := httptest.NewRequest(http.MethodGet, "/apis/clusterpedia.io/v1beta1/"+path, nil)
 		reader := &user.DefaultInfo{Name: name}
 		ctx := withNote(request.WithUser(req.Context(), reader))
-		note(ctx, rights.Everything(reader))
+		note(ctx, rights.Unlimited(reader))
 		h.ServeHTTP(answer, req.WithContext(request.WithRequestInfo(ctx, &request.RequestInfo{APIGroup: "clusterpedia.io", APIVersion: "v1beta1"})))
 		answered <- answer.code
 	}()

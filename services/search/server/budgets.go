@@ -9,13 +9,13 @@ import (
 
 	"k8s.io/klog/v2"
 
-	"github.com/tripod-k8s/tripod/services/search/feed"
 	"github.com/tripod-k8s/tripod/services/search/hub"
 	"github.com/tripod-k8s/tripod/services/search/member"
 	"github.com/tripod-k8s/tripod/services/search/options"
 	"github.com/tripod-k8s/tripod/services/search/policies"
 	"github.com/tripod-k8s/tripod/services/search/rights"
 	"github.com/tripod-k8s/tripod/services/search/templates"
+	"github.com/tripod-k8s/tripod/services/search/watchcache"
 )
 
 // Budget is memory that a part of a replica takes at most, in bytes.
@@ -33,7 +33,7 @@ func Budgets(o *options.Options) []Budget {
 	if o.Has(options.Serve) {
 		all = append(all,
 			Budget{"answers (`--answer-memory`)", o.AnswerMemory},
-			Budget{"changes for watches", feed.Memory},
+			Budget{"changes for watches", watchcache.Memory},
 			Budget{"RBAC objects of all clusters", rights.Memory},
 			Budget{"rights of readers", rights.GrantsMemory},
 		)

@@ -31,7 +31,7 @@ func (h *Handler) discover(w http.ResponseWriter, req *http.Request, n *Nested) 
 	if req.Method != http.MethodGet && req.Method != http.MethodHead {
 		return notFound("only GET is possible here")
 	}
-	kinds, err := h.seenKinds(req.Context(), n.Cluster)
+	kinds, err := h.readableKinds(req.Context(), n.Cluster)
 	if err != nil {
 		return err
 	}

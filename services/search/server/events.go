@@ -25,7 +25,7 @@ const eventsAnnotation = "shadow.clusterpedia.io/events"
 // injectEvents adds the events that search has of each object to its annotations, the latest first. If the reader sees an object by the
 // RBAC of its cluster, that must show the events, too.
 func (h *Handler) injectEvents(ctx context.Context, objects []store.Found, memory *held) error {
-	v, err := visible(ctx)
+	v, err := accessSetFrom(ctx)
 	if err != nil {
 		return err
 	}
@@ -43,8 +43,8 @@ func (h *Handler) injectEvents(ctx context.Context, objects []store.Found, memor
 	}
 	for i := range objects {
 		of := events[objects[i].ID]
-		if !v.IsWhole(objects[i].Cluster, objects[i].GroupResource()) {
-			if of, err = visibleEvents(v, objects[i].Cluster, of); err != nil {
+		if !v.AllowsAll(objects[i].Cluster, objects[i].GroupResource()) {
+			if of, err = readableEvents(v, objects[i].Cluster, of); err != nil {
 				return err
 			}
 		}
@@ -60,8 +60,8 @@ func (h *Handler) injectEvents(ctx context.Context, objects []store.Found, memor
 // eventsResources are the resources of events. Both show the same objects.
 var eventsResources = []schema.GroupResource{{Resource: "events"}, {Group: "events.k8s.io", Resource: "events"}}
 
-// visibleEvents returns those of the events of an object that a reader may see.
-func visibleEvents(v *rights.Visible, cluster string, events [][]byte) ([][]byte, error) {
+// readableEvents returns those of the events of an object that a reader may read.
+func readableEvents(v *rights.AccessSet, cluster string, events [][]byte) ([][]byte, error) {
 	var some [][]byte
 	for _, text := range events {
 		var event metav1.PartialObjectMetadata

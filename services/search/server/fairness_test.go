@@ -26,7 +26,7 @@ func serverForUser(t *testing.T, h http.Handler, name string) string {
 	return serverOf(t, http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		ctx := request.WithUser(req.Context(), &user.DefaultInfo{Name: name})
 		reader, _ := request.UserFrom(ctx)
-		note(ctx, rights.Everything(reader))
+		note(ctx, rights.Unlimited(reader))
 		h.ServeHTTP(w, req.WithContext(ctx))
 	}))
 }

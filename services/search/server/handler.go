@@ -20,7 +20,6 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/tripod-k8s/tripod/services/search/apis/search/v1beta1"
-	"github.com/tripod-k8s/tripod/services/search/feed"
 	"github.com/tripod-k8s/tripod/services/search/options"
 	"github.com/tripod-k8s/tripod/services/search/query"
 	"github.com/tripod-k8s/tripod/services/search/rights"
@@ -28,14 +27,15 @@ import (
 	"github.com/tripod-k8s/tripod/services/search/store/database"
 	"github.com/tripod-k8s/tripod/services/search/store/history"
 	"github.com/tripod-k8s/tripod/services/search/store/streams"
+	"github.com/tripod-k8s/tripod/services/search/watchcache"
 )
 
 // Handler answers nested requests and those for collections, and hands all others on.
 type Handler struct {
-	store  *store.Store
-	rights *rights.Rights
-	feed   *feed.Feed
-	next   http.Handler
+	store      *store.Store
+	rights     *rights.Rights
+	watchCache *watchcache.Cache
+	next       http.Handler
 	// decisionInterval, writeTimeout and initialTime are the constants, except in tests.
 	decisionInterval, writeTimeout, initialTime time.Duration
 	// searches are turns at the database, and judged those of watches with objects that have changed.
@@ -56,7 +56,7 @@ func NewHandler(s *store.Store, of *rights.Rights, next http.Handler) *Handler {
 
 func newHandler(s *store.Store, of *rights.Rights, next http.Handler, b *budget) *Handler {
 	return &Handler{
-		store: s, rights: of, feed: feed.New(s), next: next, decisionInterval: decisionInterval, writeTimeout: writeTimeout,
+		store: s, rights: of, watchCache: watchcache.New(s), next: next, decisionInterval: decisionInterval, writeTimeout: writeTimeout,
 		initialTime: initialTime,
 		searches:    newTurns(searchesOfUser), judged: newTurns(judgedOfUser), patience: watchTurnTimeout, watches: &crowd{}, budget: b,
 	}
@@ -101,11 +101,11 @@ func (h *Handler) answer(w http.ResponseWriter, req *http.Request, n *Nested) er
 			return asStatus(req.Context(), err)
 		}
 		if has && (!n.Info.IsResourceRequest || isReview(n)) {
-			v, err := visible(req.Context())
+			v, err := accessSetFrom(req.Context())
 			if err != nil {
 				return err
 			}
-			has = v.Sees(n.Cluster)
+			has = v.AllowsAnyIn(n.Cluster)
 		}
 		if !has {
 			return notFound(fmt.Sprintf("cluster %q is not searched", n.Cluster))
@@ -140,7 +140,7 @@ func (h *Handler) answer(w http.ResponseWriter, req *http.Request, n *Nested) er
 
 // clusters answers with the names of all clusters in which the reader may see something.
 func (h *Handler) clusters(w http.ResponseWriter, req *http.Request) error {
-	names, _, err := h.seen(req.Context())
+	names, _, err := h.readableClusters(req.Context())
 	if err != nil {
 		return err
 	}
@@ -174,7 +174,7 @@ func (h *Handler) get(w http.ResponseWriter, req *http.Request, n *Nested) error
 	var found store.Found
 	memory := h.budget.hold(req.Context())
 	defer memory.release()
-	err = h.asReader(req.Context(), func(v *rights.Visible, s *store.Store) error {
+	err = h.asReader(req.Context(), func(v *rights.AccessSet, s *store.Store) error {
 		s = s.Within(memory.bounds(false))
 		if !v.Allows(n.Cluster, resource.GroupResource(), namespace, n.Info.Name) { // since the request was authorized
 			return apierrors.NewForbidden(resource.GroupResource(), n.Info.Name, errors.New("the right was revoked"))
@@ -267,7 +267,7 @@ func (h *Handler) search(req *http.Request, patterns []schema.GroupVersionResour
 	}
 	defer release()
 	behind := false
-	err = h.asReader(req.Context(), func(v *rights.Visible, s *store.Store) error {
+	err = h.asReader(req.Context(), func(v *rights.AccessSet, s *store.Store) error {
 		behind = v.IsBehind()
 		s = s.Within(memory.bounds(follows(req, q)))
 		return memory.search(func() (err error) {

@@ -46,9 +46,9 @@ func (a *answer) complete(ctx context.Context, page store.Page, q *query.Query) 
 		a.meta.RemainingItemCount = &page.Remaining
 	}
 	if q.WithStaleness {
-		a.staleness = stalenessOf(page.Heard)
+		a.staleness = stalenessOf(page.SyncedAt)
 	}
-	warnStale(ctx, page.Heard)
+	warnStale(ctx, page.SyncedAt)
 	for _, cluster := range page.LeftOut {
 		warning.AddWarning(ctx, "", fmt.Sprintf("cluster %s is left out: its RBAC names too many namespaces and objects for you; name the "+
 			"cluster or namespaces",

@@ -108,7 +108,7 @@ func TestWatchesByFieldsKeepNothingDecoded(t *testing.T) {
 	}
 	writeThing(t, s, stream, "last", `{"phase":"Running"}`)
 	require.Equal(t, "last", some().Object.Name)
-	assert.Less(t, live()-before, 100, "the feed keeps 32 MiB of text")
+	assert.Less(t, live()-before, 100, "the watch cache keeps 32 MiB of text")
 }
 
 // watchSilently opens a watch and reads nothing of it.

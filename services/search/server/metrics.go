@@ -57,8 +57,8 @@ func (c *statesCollector) CollectWithStability(collected chan<- metrics.Metric) 
 			collected <- metrics.NewLazyConstMetric(desc, metrics.GaugeValue, value, append([]string{cluster}, labels...)...)
 		}
 		staleness := math.Inf(1)
-		if !state.Heard.IsZero() {
-			staleness = max(time.Since(state.Heard), 0).Seconds()
+		if !state.SyncedAt.IsZero() {
+			staleness = max(time.Since(state.SyncedAt), 0).Seconds()
 		}
 		gauge(stalenessDesc, staleness)
 		gauge(resourcesDesc, float64(state.Resources-state.Incomplete), "complete")

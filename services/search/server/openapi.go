@@ -28,7 +28,7 @@ func (h *Handler) openAPI(w http.ResponseWriter, req *http.Request, n *Nested) e
 	if req.Method != http.MethodGet && req.Method != http.MethodHead {
 		return notFound("only GET is possible here")
 	}
-	digests, err := h.seenSchemas(req.Context(), n.Cluster)
+	digests, err := h.readableSchemas(req.Context(), n.Cluster)
 	if err != nil {
 		return err
 	}

@@ -190,11 +190,11 @@ func (j *judge) rules(ctx context.Context, reader user.Info, cluster, namespace 
 		status.ResourceRules = append(status.ResourceRules, whole)
 	}
 	if len(whole.Verbs) < len(rights.Verbs) {
-		visible, err := j.hubAuthorizer.rights.Visible(ctx, reader, "list", named(cluster)...)
+		accessSet, err := j.hubAuthorizer.rights.AccessSet(ctx, reader, "list", named(cluster)...)
 		if err != nil {
 			return status, err
 		}
-		rules, complete := visible.Rules(cluster, namespace)
+		rules, complete := accessSet.Rules(cluster, namespace)
 		for _, rule := range rules {
 			status.ResourceRules = append(status.ResourceRules, authorizationv1.ResourceRule{
 				Verbs: rule.Verbs, APIGroups: rule.APIGroups, Resources: rule.Resources, ResourceNames: rule.ResourceNames,

@@ -20,8 +20,8 @@ import (
 	"github.com/tripod-k8s/tripod/services/search/crds"
 	"github.com/tripod-k8s/tripod/services/search/hub"
 	"github.com/tripod-k8s/tripod/services/search/member"
-	"github.com/tripod-k8s/tripod/services/search/members"
 	"github.com/tripod-k8s/tripod/services/search/options"
+	"github.com/tripod-k8s/tripod/services/search/pediaclusters"
 	"github.com/tripod-k8s/tripod/services/search/policies"
 	"github.com/tripod-k8s/tripod/services/search/rights"
 	"github.com/tripod-k8s/tripod/services/search/shards"
@@ -45,7 +45,7 @@ type server struct {
 
 // copier copies clusters.
 type copier struct {
-	shared member.Shared
+	shared member.Dependencies
 	// hub is nil if the cluster that search is part of is not copied.
 	hub       *member.Member
 	client    dynamic.Interface
@@ -89,7 +89,7 @@ func newCopier(o *options.Options, database *store.Store, cluster *rest.Config) 
 	if err != nil {
 		return nil, err
 	}
-	c := &copier{shared: member.Shared{Store: database, Shards: share, Checks: member.NewChecks(database), Door: door}}
+	c := &copier{shared: member.Dependencies{Store: database, Shards: share, Checks: member.NewChecks(database), Door: door}}
 	if o.Members.Hub != "" {
 		if c.hub, err = member.New(o.Members.Hub, cluster, member.Everything, c.shared); err != nil {
 			return nil, err
@@ -128,7 +128,7 @@ func (s *server) run(ctx context.Context, _ *apiservice.Environment) error {
 	return nil
 }
 
-// run copies clusters until the context ends. tooLarge is members.Options.TooLarge.
+// run copies clusters until the context ends. tooLarge is pediaclusters.Options.TooLarge.
 func (c *copier) run(ctx context.Context, o *options.Options, tooLarge func(cluster string) string) {
 	var group wait.Group
 	defer group.Wait()
@@ -144,7 +144,7 @@ func (c *copier) run(ctx context.Context, o *options.Options, tooLarge func(clus
 	group.StartWithContext(ctx, policies.New(c.client, c.questions, memory, o.Templates, definitions.Complete).Run)
 	clusters := o.Members
 	clusters.Writable, clusters.TooLarge = definitions.Complete, tooLarge
-	members.New(c.client, memory, clusters, c.shared).Run(ctx)
+	pediaclusters.New(c.client, memory, clusters, c.shared).Run(ctx)
 }
 
 // analyze lets the database look at its tables: soon, when a first list is complete, and then from time to time. One of the replicas does

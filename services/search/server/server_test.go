@@ -85,7 +85,7 @@ func (r *recorded) AddWarning(_, text string) { r.warnings = append(r.warnings, 
 func asAdministrator(ctx context.Context) context.Context {
 	administrator := &user.DefaultInfo{Name: "administrator"}
 	ctx = request.WithUser(withNote(ctx), administrator)
-	note(ctx, rights.Everything(administrator))
+	note(ctx, rights.Unlimited(administrator))
 	return ctx
 }
 

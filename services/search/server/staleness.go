@@ -35,15 +35,15 @@ const (
 )
 
 // oldestFirst returns the clusters in the order of their age.
-func oldestFirst(heard map[string]time.Time) []string {
-	return slices.SortedFunc(maps.Keys(heard), func(a, b string) int { return cmp.Or(heard[a].Compare(heard[b]), cmp.Compare(a, b)) })
+func oldestFirst(syncedAt map[string]time.Time) []string {
+	return slices.SortedFunc(maps.Keys(syncedAt), func(a, b string) int { return cmp.Or(syncedAt[a].Compare(syncedAt[b]), cmp.Compare(a, b)) })
 }
 
-func stalenessOf(heard map[string]time.Time) string {
+func stalenessOf(syncedAt map[string]time.Time) string {
 	var ages []string
-	for _, cluster := range oldestFirst(heard)[:min(len(heard), namedStale)] {
+	for _, cluster := range oldestFirst(syncedAt)[:min(len(syncedAt), namedStale)] {
 		age := "inf"
-		if at := heard[cluster]; !at.IsZero() {
+		if at := syncedAt[cluster]; !at.IsZero() {
 			age = fmt.Sprintf("%.1f", max(time.Since(at), 0).Seconds())
 		}
 		ages = append(ages, cluster+"="+age)
@@ -58,20 +58,20 @@ func (a *answer) setHeader(header http.Header) {
 	}
 }
 
-// warnStale names the clusters of an answer that were not heard for long.
-func warnStale(ctx context.Context, heard map[string]time.Time) {
-	for _, cluster := range slices.Sorted(maps.Keys(heard)) {
-		if at := heard[cluster]; time.Since(at) > streams.StaleAfter {
-			warning.AddWarning(ctx, "", fmt.Sprintf("cluster %s may have changed: %s", cluster, silenceOf(at)))
+// warnStale names the clusters of an answer that were not synced for long.
+func warnStale(ctx context.Context, syncedAt map[string]time.Time) {
+	for _, cluster := range slices.Sorted(maps.Keys(syncedAt)) {
+		if at := syncedAt[cluster]; time.Since(at) > streams.StaleAfter {
+			warning.AddWarning(ctx, "", fmt.Sprintf("cluster %s may have changed: %s", cluster, sinceSynced(at)))
 		}
 	}
 }
 
-func silenceOf(heard time.Time) string {
-	if heard.IsZero() {
+func sinceSynced(syncedAt time.Time) string {
+	if syncedAt.IsZero() {
 		return "its first list is not complete yet"
 	}
-	return fmt.Sprintf("it was not heard for %s", time.Since(heard).Round(time.Second))
+	return fmt.Sprintf("it was not synced for %s", time.Since(syncedAt).Round(time.Second))
 }
 
 // asStale returns what clients are told if clusters are older than they accept, or nil if that is not the error.
@@ -80,13 +80,13 @@ func asStale(err error) error {
 	if !errors.As(err, &stale) {
 		return nil
 	}
-	names := oldestFirst(stale.Heard)
+	names := oldestFirst(stale.SyncedAt)
 	refused := apierrors.NewServiceUnavailable(fmt.Sprintf("clusters older than maxStaleness=%s, %d of them: %s",
 		stale.Max, len(names), strings.Join(names[:min(len(names), namedStale)], ", ")))
 	details := &metav1.StatusDetails{RetryAfterSeconds: 1}
 	for _, name := range names[:min(len(names), namedStale)] {
 		details.Causes = append(details.Causes, metav1.StatusCause{Type: causeStale, Field: "clusters[" + name + "]",
-			Message: silenceOf(stale.Heard[name])})
+			Message: sinceSynced(stale.SyncedAt[name])})
 	}
 	refused.ErrStatus.Details = details
 	return refused
@@ -104,18 +104,18 @@ func (h *Handler) stalenessOfOne(req *http.Request, n *Nested) (string, error) {
 		return "", nil
 	}
 	q.Clusters = query.Choice{In: []string{n.Cluster}}
-	heard, err := h.store.Ages(req.Context(), []schema.GroupVersionResource{n.Resource()}, q)
+	syncedAt, err := h.store.Ages(req.Context(), []schema.GroupVersionResource{n.Resource()}, q)
 	if err != nil {
 		return "", asStatus(req.Context(), err)
 	}
 	if !q.WithStaleness {
 		return "", nil
 	}
-	return stalenessOf(heard), nil
+	return stalenessOf(syncedAt), nil
 }
 
 // checkAge fails if a cluster is older than the client of a watch accepts. It sets when to look again: not before a cluster could be too
-// old that is heard no more.
+// old that is not synced any more.
 func (s *watching) checkAge(ctx context.Context) error {
 	limit := s.q.MaxStaleness
 	if limit == 0 {
@@ -131,9 +131,9 @@ func (s *watching) checkAge(ctx context.Context) error {
 	q := *s.q
 	q.WithStaleness = true
 	oldest := time.Now()
-	err = s.handler.asReader(ctx, func(_ *rights.Visible, from *store.Store) error {
-		heard, err := from.Ages(ctx, []schema.GroupVersionResource{s.resource}, &q)
-		for _, at := range heard {
+	err = s.handler.asReader(ctx, func(_ *rights.AccessSet, from *store.Store) error {
+		syncedAt, err := from.Ages(ctx, []schema.GroupVersionResource{s.resource}, &q)
+		for _, at := range syncedAt {
 			if at.Before(oldest) {
 				oldest = at
 			}

@@ -19,7 +19,7 @@ import (
 	"github.com/tripod-k8s/tripod/services/search/store"
 )
 
-// age makes the deployments of a cluster look as if they were heard some time ago.
+// age makes the deployments of a cluster look as if they were synced some time ago.
 func age(t *testing.T, s *store.Store, cluster string, by time.Duration) {
 	t.Helper()
 	kinds, err := s.Kinds(t.Context(), cluster)
@@ -28,7 +28,7 @@ func age(t *testing.T, s *store.Store, cluster string, by time.Duration) {
 		if kind.Resource == "deployments" {
 			stream, err := s.OpenStream(t.Context(), cluster, kind)
 			require.NoError(t, err)
-			require.NoError(t, s.Write(t.Context(), stream, store.Batch{Heard: time.Now().Add(-by)}))
+			require.NoError(t, s.Write(t.Context(), stream, store.Batch{SyncedAt: time.Now().Add(-by)}))
 		}
 	}
 }
@@ -61,7 +61,7 @@ func TestAnswersThatAreTooOldAreRefused(t *testing.T) {
 		require.NoError(t, json.Unmarshal(answer.Body.Bytes(), &status))
 		assert.Equal(t, metav1.StatusReasonServiceUnavailable, status.Reason)
 		assert.Equal(t, "clusters older than maxStaleness=30m0s, 1 of them: west", status.Message)
-		assert.Equal(t, []metav1.StatusCause{{Type: causeStale, Field: "clusters[west]", Message: "it was not heard for 1h0m0s"}}, status.Details.Causes)
+		assert.Equal(t, []metav1.StatusCause{{Type: causeStale, Field: "clusters[west]", Message: "it was not synced for 1h0m0s"}}, status.Details.Causes)
 	}
 }
 
@@ -92,7 +92,7 @@ func TestAWatchEndsWhenAClusterBecomesTooOld(t *testing.T) {
 	stream, err := s.OpenStream(t.Context(), "east", kinds["D"])
 	require.NoError(t, err)
 	require.NoError(t, s.Write(t.Context(), stream, store.Batch{Changes: []store.Change{change("a", "x", "1", nil)}}))
-	assert.Equal(t, []string{"ADDED x 11"}, take(t, fresh, 1), "a watch of a cluster that was heard goes on")
+	assert.Equal(t, []string{"ADDED x 11"}, take(t, fresh, 1), "a watch of a cluster that was synced goes on")
 }
 
 func TestAgesAreToldOnRequest(t *testing.T) {
@@ -132,14 +132,14 @@ func TestCollectionsTellAndRefuseAsLists(t *testing.T) {
 }
 
 func TestNamesOfStaleClustersAreBounded(t *testing.T) {
-	heard := map[string]time.Time{"never": {}}
+	syncedAt := map[string]time.Time{"never": {}}
 	for i := range 2 * namedStale {
-		heard[fmt.Sprintf("c%03d", i)] = time.Now().Add(-time.Duration(i) * time.Minute)
+		syncedAt[fmt.Sprintf("c%03d", i)] = time.Now().Add(-time.Duration(i) * time.Minute)
 	}
-	assert.Regexp(t, `^never=inf, c199=\d+\.\d, c198=`, stalenessOf(heard))
-	assert.NotContains(t, stalenessOf(heard), "c001")
+	assert.Regexp(t, `^never=inf, c199=\d+\.\d, c198=`, stalenessOf(syncedAt))
+	assert.NotContains(t, stalenessOf(syncedAt), "c001")
 	var status apierrors.APIStatus
-	require.ErrorAs(t, asStale(&store.StaleError{Max: time.Second, Heard: heard}), &status)
+	require.ErrorAs(t, asStale(&store.StaleError{Max: time.Second, SyncedAt: syncedAt}), &status)
 	causes := status.Status().Details.Causes
 	require.Len(t, causes, namedStale)
 	assert.Equal(t, metav1.StatusCause{Type: causeStale, Field: "clusters[never]", Message: "its first list is not complete yet"}, causes[0])

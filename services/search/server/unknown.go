@@ -29,7 +29,7 @@ func (h *Handler) warnClusters(ctx context.Context, q *query.Query) error {
 	if q.SameClusters || len(q.Clusters.In) == 0 {
 		return nil
 	}
-	names, _, err := h.seen(ctx)
+	names, _, err := h.readableClusters(ctx)
 	if err != nil {
 		return err
 	}
@@ -41,8 +41,8 @@ func (h *Handler) warnClusters(ctx context.Context, q *query.Query) error {
 	return nil
 }
 
-// warnBehind says that a search may lack what a new right shows, unless it names its clusters: then it has waited for their rights. It names
-// no cluster.
+// warnBehind says that a search may lack what a new right shows, unless it names its clusters: then it has waited for their rights. It
+// names no cluster.
 func warnBehind(ctx context.Context, q *query.Query, behind bool) {
 	if behind && len(q.Clusters.In) == 0 {
 		warning.AddWarning(ctx, "", "search has not read yet what has changed in the RBAC of some clusters, so objects may be missing that "+

@@ -21,13 +21,13 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/tripod-k8s/tripod/internal/hop/envelope"
-	"github.com/tripod-k8s/tripod/services/search/feed"
 	"github.com/tripod-k8s/tripod/services/search/query"
 	"github.com/tripod-k8s/tripod/services/search/rights"
 	"github.com/tripod-k8s/tripod/services/search/store"
 	"github.com/tripod-k8s/tripod/services/search/store/database"
 	"github.com/tripod-k8s/tripod/services/search/store/history"
 	"github.com/tripod-k8s/tripod/services/search/store/objectjson"
+	"github.com/tripod-k8s/tripod/services/search/watchcache"
 )
 
 const (
@@ -50,8 +50,8 @@ type watching struct {
 	// resource is what is watched, and kinds are the IDs of that.
 	resource schema.GroupVersionResource
 	kinds    []int64
-	// visible is what the reader may see. rightsNews is closed when that may have changed since.
-	visible    *rights.Visible
+	// accessSet is what the reader may read. rightsNews is closed when that may have changed since.
+	accessSet  *rights.AccessSet
 	rightsNews <-chan struct{}
 	// decided is when the authorizer last allowed the watch, and hub the generation of the rights of the hub then.
 	decided time.Time
@@ -93,7 +93,7 @@ func (h *Handler) watch(w http.ResponseWriter, req *http.Request, n *Nested) err
 	if err != nil {
 		return asStatus(req.Context(), err)
 	}
-	v, err := visible(req.Context())
+	v, err := accessSetFrom(req.Context())
 	if err != nil {
 		return err
 	}
@@ -106,7 +106,7 @@ func (h *Handler) watch(w http.ResponseWriter, req *http.Request, n *Nested) err
 	}
 	defer leave()
 	s := &watching{
-		handler: h, q: q, asked: query.NewMatcher(q), options: options, resource: n.Resource(), kinds: kinds, visible: v,
+		handler: h, q: q, asked: query.NewMatcher(q), options: options, resource: n.Resource(), kinds: kinds, accessSet: v,
 		events: newEventWriter(w, req, as.form, kind), at: q.ResourceVersion,
 	}
 	ctx, cancel := context.WithTimeout(req.Context(), watchTimeout(options))
@@ -170,7 +170,7 @@ func (s *watching) serve(ctx context.Context) error {
 		return s.asStatus(ctx, err)
 	}
 	// What the watch is told from now on follows the list, or the revision that the client has named.
-	changes := s.handler.feed.Subscribe(s.kinds)
+	changes := s.handler.watchCache.Subscribe(s.kinds)
 	defer changes.Close()
 	next, news, err := s.next(ctx, changes)
 	if err == nil {
@@ -191,7 +191,7 @@ func (s *watching) serve(ctx context.Context) error {
 }
 
 // follow writes changes until the watch ends.
-func (s *watching) follow(ctx context.Context, changes *feed.Subscription, next history.History, news <-chan struct{}) {
+func (s *watching) follow(ctx context.Context, changes *watchcache.Subscription, next history.History, news <-chan struct{}) {
 	var shutdown <-chan struct{}
 	if signals := request.ServerShutdownSignalFrom(ctx); signals != nil {
 		shutdown = signals.ShuttingDown()
@@ -253,7 +253,7 @@ func (s *watching) failUnlessOver(ctx context.Context, err error) {
 }
 
 // next returns changes, for which memory is held until the next call.
-func (s *watching) next(ctx context.Context, changes *feed.Subscription) (h history.History, news <-chan struct{}, err error) {
+func (s *watching) next(ctx context.Context, changes *watchcache.Subscription) (h history.History, news <-chan struct{}, err error) {
 	s.changing.release()
 	err = s.changing.search(func() (err error) {
 		s.changes = 0
@@ -300,7 +300,7 @@ func (s *watching) hubGeneration() int64 {
 // checkRights returns errRights if rights that were changed up to a revision show the reader something else of the resource than at the
 // beginning of the watch.
 func (s *watching) checkRights(ctx context.Context, changed int64) error {
-	if s.visible.IsEverything() || changed <= s.visible.AsOf() {
+	if s.accessSet.IsUnlimited() || changed <= s.accessSet.AsOf() {
 		return nil
 	}
 	return s.renewRights(ctx)
@@ -314,17 +314,17 @@ func (s *watching) checkRightsSince(ctx context.Context) error {
 		return err
 	}
 	defer release()
-	if !s.visible.IsEverything() || s.q.SameClusters {
-		same, err := s.handler.store.For(s.visible.Scope()).SameSince(ctx, s.at, s.resource.GroupResource(), s.q.Clusters)
+	if !s.accessSet.IsUnlimited() || s.q.SameClusters {
+		same, err := s.handler.store.For(s.accessSet.Filter()).SameSince(ctx, s.at, s.resource.GroupResource(), s.q.Clusters)
 		if err == nil && !same {
 			err = errRights
 		}
-		if err != nil || s.visible.IsEverything() {
+		if err != nil || s.accessSet.IsUnlimited() {
 			return err
 		}
 	}
 	clusters := s.q.Clusters.In
-	if home := s.visible.Hub(); home != "" && len(clusters) > 0 {
+	if home := s.accessSet.Hub(); home != "" && len(clusters) > 0 {
 		clusters = append(slices.Clone(clusters), home)
 	}
 	changed, err := s.handler.store.RightsChangedSince(ctx, s.at, clusters)
@@ -335,10 +335,10 @@ func (s *watching) checkRightsSince(ctx context.Context) error {
 }
 
 func (s *watching) renewRights(ctx context.Context) error {
-	if s.visible.IsEverything() {
+	if s.accessSet.IsUnlimited() {
 		return nil
 	}
-	now, err := s.handler.rights.Renew(ctx, s.visible)
+	now, err := s.handler.rights.Renew(ctx, s.accessSet)
 	if err != nil {
 		return err
 	}
@@ -346,11 +346,11 @@ func (s *watching) renewRights(ctx context.Context) error {
 }
 
 // goOnWith returns errRights if the reader sees something else now.
-func (s *watching) goOnWith(now *rights.Visible) error {
-	if !now.Same(s.visible, s.resource.GroupResource(), s.q.Clusters.Has) {
+func (s *watching) goOnWith(now *rights.AccessSet) error {
+	if !now.Same(s.accessSet, s.resource.GroupResource(), s.q.Clusters.Has) {
 		return errRights
 	}
-	s.visible = now
+	s.accessSet = now
 	return nil
 }
 
@@ -397,7 +397,7 @@ func (s *watching) bookmark() error {
 
 // interest is what the watch may be about.
 func (s *watching) interest() *history.Interest {
-	return &history.Interest{Scope: s.visible.Scope(), Resource: s.resource.GroupResource(), Query: s.q}
+	return &history.Interest{Filter: s.accessSet.Filter(), Resource: s.resource.GroupResource(), Query: s.q}
 }
 
 // inTime lets writing fail if the client takes too long. An unread watch would hold changes, and outlast the reader's rights.
@@ -418,7 +418,7 @@ func (s *watching) writeAll(ctx context.Context, transitions []*history.Transiti
 	wrote := false
 	for _, t := range transitions {
 		of := t.Subject()
-		if !s.visible.Allows(of.Cluster, s.resource.GroupResource(), of.Namespace, of.Name) {
+		if !s.accessSet.Allows(of.Cluster, s.resource.GroupResource(), of.Namespace, of.Name) {
 			continue
 		}
 		event, object, err := s.judge(ctx, t)
@@ -472,7 +472,7 @@ func (s *watching) asStatus(ctx context.Context, err error) error {
 	switch {
 	case errors.Is(err, errRights), errors.Is(err, store.ErrOtherRights), errors.Is(err, store.ErrPosition):
 		return apierrors.NewResourceExpired(err.Error())
-	case errors.Is(err, history.ErrPruned), errors.Is(err, feed.ErrReplaced):
+	case errors.Is(err, history.ErrPruned), errors.Is(err, watchcache.ErrReplaced):
 		return apierrors.NewResourceExpired("too old resource version: " + err.Error())
 	case errors.Is(err, history.ErrFuture):
 		current, err := s.handler.store.Revision(context.WithoutCancel(ctx))

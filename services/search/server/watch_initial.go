@@ -48,9 +48,9 @@ func (s *watching) list(ctx context.Context, after *query.Position) (*initialPag
 		if after != nil {
 			part.After, part.At, part.MaxStaleness = after, &query.Moment{Revision: after.Revision}, 0
 		}
-		err = s.handler.asReader(ctx, func(v *rights.Visible, from *store.Store) error {
+		err = s.handler.asReader(ctx, func(v *rights.AccessSet, from *store.Store) error {
 			if after == nil {
-				s.visible = v
+				s.accessSet = v
 			}
 			return s.memory.search(func() (err error) {
 				page.objects = nil

@@ -54,8 +54,8 @@ type Shards struct {
 	changed chan struct{}
 
 	// began is when the replica first saw the others.
-	began time.Time
-	seen  map[string]sighting
+	began     time.Time
+	sightings map[string]sighting
 }
 
 // sighting is what was last seen of a replica. at is zero if it was there before this one, and has not beaten since.
@@ -101,7 +101,7 @@ func (s *Shards) beat(ctx context.Context) {
 
 // look notes what was seen of the replicas, and returns those that are gone for long.
 func (s *Shards) look(beats map[string]int64, now time.Time) (gone []string) {
-	first := s.seen == nil
+	first := s.sightings == nil
 	if first {
 		s.began = now
 	}
@@ -112,7 +112,7 @@ func (s *Shards) look(beats map[string]int64, now time.Time) (gone []string) {
 		if name == s.self {
 			continue
 		}
-		last, known := s.seen[name]
+		last, known := s.sightings[name]
 		if !first && (!known || last.beat != beat) {
 			last.at = now
 		}
@@ -130,7 +130,7 @@ func (s *Shards) look(beats map[string]int64, now time.Time) (gone []string) {
 			gone = append(gone, name)
 		}
 	}
-	s.seen = seen
+	s.sightings = seen
 	if undecided && now.Sub(s.began) < s.FirstLook {
 		return nil
 	}

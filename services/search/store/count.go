@@ -39,8 +39,8 @@ func (b *search) isWhole() bool { return len(b.q.Labels) == 0 && b.isWholeButFor
 
 // isWholeButForLabels reports the same of a search without its labels.
 func (b *search) isWholeButForLabels() bool {
-	for _, v := range b.visible {
-		if !v.IsWhole() {
+	for _, v := range b.readable {
+		if !v.IsAll() {
 			return false
 		}
 	}

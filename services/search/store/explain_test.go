@@ -107,11 +107,11 @@ func TestSearchesOfReadersUseAnIndex(t *testing.T) {
 		for n := range 20 {
 			objects.Insert([2]string{fmt.Sprint("ns", n), fmt.Sprint("web-", n)})
 		}
-		for name, parts := range map[string]map[string]*access.Part{
-			"a namespace of a cluster":      {"east pods": partOf(sets.New("ns1"), nil, nil)},
-			"a namespace of two clusters":   {"east pods": partOf(sets.New("ns1"), nil, nil), "west pods": partOf(sets.New("ns1"), nil, nil)},
-			"other namespaces of clusters":  {"east pods": partOf(sets.New("ns1", "ns2"), nil, nil), "west pods": partOf(sets.New("ns3"), nil, nil)},
-			"objects by namespace and name": {"east pods": partOf(nil, nil, objects), "west pods": partOf(nil, nil, objects)},
+		for name, parts := range map[string]map[string]*access.ObjectSet{
+			"a namespace of a cluster":      {"east pods": objectSetOf(sets.New("ns1"), nil, nil)},
+			"a namespace of two clusters":   {"east pods": objectSetOf(sets.New("ns1"), nil, nil), "west pods": objectSetOf(sets.New("ns1"), nil, nil)},
+			"other namespaces of clusters":  {"east pods": objectSetOf(sets.New("ns1", "ns2"), nil, nil), "west pods": objectSetOf(sets.New("ns3"), nil, nil)},
+			"objects by namespace and name": {"east pods": objectSetOf(nil, nil, objects), "west pods": objectSetOf(nil, nil, objects)},
 		} {
 			for _, text := range []string{"", "labelSelector=app%3Da7", "ownerName=web-1&ownerSeniority=1"} {
 				values, err := url.ParseQuery(text)
@@ -119,14 +119,14 @@ func TestSearchesOfReadersUseAnIndex(t *testing.T) {
 				q, err := query.Parse(values)
 				require.NoError(t, err)
 				require.NoError(t, s.db.Reading(t.Context(), func(tx *database.Tx) error {
-					b := &search{Dialect: tx.Dialect, q: q, scope: given{asOf: changed, parts: parts}}
+					b := &search{Dialect: tx.Dialect, q: q, filter: given{asOf: changed, parts: parts}}
 					if b.kinds, err = streams.KindIDs(t.Context(), tx, []schema.GroupVersionResource{pods.GroupVersionResource}); err != nil {
 						return err
 					}
-					if b.visible, _, err = visibleTo(t.Context(), tx, b); err != nil {
+					if b.readable, _, err = readableBy(t.Context(), tx, b); err != nil {
 						return err
 					}
-					b.clusters = clustersIn(b.visible, b.kinds)
+					b.clusters = clustersIn(b.readable, b.kinds)
 					plans := planOf(t, tx, b.objects()) + planOf(t, tx, b.count())
 					switch tx.Name() {
 					case "sqlite":
@@ -176,12 +176,12 @@ func TestSearchesOfThePastReadOnlyWhatFollowed(t *testing.T) {
 		crowd(t, s)
 		last, err := s.Revision(t.Context())
 		require.NoError(t, err)
-		scope := given{asOf: lastRights(t, s), parts: map[string]*access.Part{"east pods": partOf(sets.New("ns1", "ns2"), nil, nil)}}
+		scope := given{asOf: lastRights(t, s), parts: map[string]*access.ObjectSet{"east pods": objectSetOf(sets.New("ns1", "ns2"), nil, nil)}}
 		require.NoError(t, s.db.Reading(t.Context(), func(tx *database.Tx) error {
 			past := &past{revision: last - 50, last: last, from: -1}
 			b, err := newSearch(t.Context(), tx, s.For(scope), []schema.GroupVersionResource{pods.GroupVersionResource}, &query.Query{}, past)
 			require.NoError(t, err)
-			about := &history.Interest{Scope: scope, Resource: pods.GroupResource(), Query: b.q}
+			about := &history.Interest{Filter: scope, Resource: pods.GroupResource(), Query: b.q}
 			for name, find := range map[string]*database.Statement{
 				"resources": b.resources(), "states": b.endedObjects(nil), "owners": b.endedGeneration(func(*database.Statement) {}),
 				"changes": about.Candidates([]string{"east", "west"})(tx, last-50, last, b.kinds),

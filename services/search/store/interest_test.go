@@ -67,11 +67,11 @@ func busyNeighbours(t *testing.T, s *Store) (before int64) {
 func TestASearchOfThePastReadsOnlyWhatItsReaderSees(t *testing.T) {
 	each(t, func(t *testing.T, s *Store) {
 		before := busyNeighbours(t, s)
-		mine := partOf(sets.New("mine"), nil, nil)
-		scope := given{asOf: lastRights(t, s), parts: map[string]*access.Part{"east pods": mine, "east deployments.apps": mine, "gone pods": mine}}
+		mine := objectSetOf(sets.New("mine"), nil, nil)
+		scope := given{asOf: lastRights(t, s), parts: map[string]*access.ObjectSet{"east pods": mine, "east deployments.apps": mine, "gone pods": mine}}
 		for name, test := range map[string]struct {
 			kinds []streams.Kind
-			scope access.Scope
+			scope access.Filter
 			q     query.Query
 			rows  int
 		}{
@@ -119,22 +119,22 @@ func TestAWatchFromAnOldRevisionReadsOnlyItsOwnChanges(t *testing.T) {
 		require.NoError(t, err)
 		require.Greater(t, last-before, int64(2*history.PageRows), "the changes of others fill pages")
 		names := sets.New("mine")
-		for i := range history.MostOfPart {
+		for i := range history.MaxSetValues {
 			names.Insert(fmt.Sprint("other", i))
 		}
 		whole := query.Choice{}
 		for name, test := range map[string]struct {
-			parts    map[string]*access.Part
+			parts    map[string]*access.ObjectSet
 			clusters query.Choice
 			want     []string
 		}{
-			"a namespace":                            {map[string]*access.Part{"east pods": partOf(sets.New("mine"), nil, nil)}, whole, []string{"east/mine/web true", "east/mine/web true"}},
-			"many namespaces":                        {map[string]*access.Part{"east pods": partOf(names, nil, nil)}, whole, []string{"east/mine/web true", "east/mine/web true"}},
-			"a name":                                 {map[string]*access.Part{"gone pods": partOf(nil, nil, sets.New([2]string{"mine", "web-7"}))}, whole, []string{"gone/mine/web-7 true", "gone/mine/web-7 true", "gone/mine/web-7 false"}},
+			"a namespace":                            {map[string]*access.ObjectSet{"east pods": objectSetOf(sets.New("mine"), nil, nil)}, whole, []string{"east/mine/web true", "east/mine/web true"}},
+			"many namespaces":                        {map[string]*access.ObjectSet{"east pods": objectSetOf(names, nil, nil)}, whole, []string{"east/mine/web true", "east/mine/web true"}},
+			"a name":                                 {map[string]*access.ObjectSet{"gone pods": objectSetOf(nil, nil, sets.New([2]string{"mine", "web-7"}))}, whole, []string{"gone/mine/web-7 true", "gone/mine/web-7 true", "gone/mine/web-7 false"}},
 			"nothing":                                {nil, whole, nil},
-			"a cluster that the reader does not see": {map[string]*access.Part{"east pods": access.Whole}, query.Choice{In: []string{"gone"}}, nil},
+			"a cluster that the reader does not see": {map[string]*access.ObjectSet{"east pods": access.AllObjects}, query.Choice{In: []string{"gone"}}, nil},
 		} {
-			about := &history.Interest{Scope: given{parts: test.parts}, Resource: pods.GroupResource(), Query: &query.Query{Clusters: test.clusters}}
+			about := &history.Interest{Filter: given{parts: test.parts}, Resource: pods.GroupResource(), Query: &query.Query{Clusters: test.clusters}}
 			h, err := s.Transitions(t.Context(), before, kindIDsOf(t, s, pods), about)
 			require.NoError(t, err, name)
 			var got []string

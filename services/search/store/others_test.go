@@ -60,7 +60,7 @@ func TestNamespacesOfAClusterCostNoOther(t *testing.T) {
 			}
 			require.NoError(t, s.Write(t.Context(), namespaces, batch))
 		}
-		scope := given{asOf: lastRights(t, s), parts: map[string]*access.Part{"honest pods": partOf(sets.New("mine"), nil, nil)}}
+		scope := given{asOf: lastRights(t, s), parts: map[string]*access.ObjectSet{"honest pods": objectSetOf(sets.New("mine"), nil, nil)}}
 		limited := s.For(scope)
 		var same bool
 		var err error
@@ -100,17 +100,17 @@ func TestAClusterThatDoesNotExistLooksLikeOneThatIsHidden(t *testing.T) {
 			stream := openStream(t, s, cluster, pods)
 			require.NoError(t, s.Sweep(t.Context(), stream, 1, "1"))
 		}
-		ask := func(scope access.Scope, clusters ...string) error {
+		ask := func(scope access.Filter, clusters ...string) error {
 			q := &query.Query{Clusters: query.Choice{In: clusters}, MaxStaleness: time.Hour}
 			_, err := s.For(scope).List(t.Context(), []schema.GroupVersionResource{pods.GroupVersionResource}, q, func(Found) error { return nil })
 			return err
 		}
-		scope := given{asOf: lastRights(t, s), parts: map[string]*access.Part{"mine pods": access.Whole}}
+		scope := given{asOf: lastRights(t, s), parts: map[string]*access.ObjectSet{"mine pods": access.AllObjects}}
 		require.NoError(t, ask(scope, "mine", "hidden"))
 		require.NoError(t, ask(scope, "mine", "nobody"))
 		var stale *StaleError
 		require.ErrorAs(t, ask(nil, "mine", "nobody"), &stale)
-		scope.parts["nobody pods"] = access.Whole
+		scope.parts["nobody pods"] = access.AllObjects
 		require.ErrorAs(t, ask(scope, "mine", "nobody"), &stale, "the hub grants what is in it, and it may come")
 	})
 }

@@ -109,8 +109,8 @@ func unchanged(ctx context.Context, t *database.Tx, b *search, needed int64) (al
 		return nil, false, nil
 	}
 	find := b.unchangedObjects(needed)
-	if b.scope != nil && len(find.Values()) > access.MaxValues {
-		return nil, false, access.ErrScopeTooLarge
+	if b.filter != nil && len(find.Values()) > access.MaxValues {
+		return nil, false, access.ErrFilterTooLarge
 	}
 	size := int64(0)
 	err = t.Each(ctx, find, func(scan func(...any) error) error {
@@ -178,8 +178,8 @@ func ended(ctx context.Context, t *database.Tx, b *search, needed int64, upTo *e
 		return nil, 0, nil
 	}
 	find := b.endedObjects(upTo)
-	if b.scope != nil && len(find.Values()) > access.MaxValues {
-		return nil, 0, access.ErrScopeTooLarge
+	if b.filter != nil && len(find.Values()) > access.MaxValues {
+		return nil, 0, access.ErrFilterTooLarge
 	}
 	size, keptSize, asked := int64(0), int64(0), query.NewMatcher(b.q)
 	err = t.Each(ctx, find, func(scan func(...any) error) error {
@@ -302,25 +302,25 @@ func entryAt(ctx context.Context, t *database.Tx, b *search, id int64) (*entry, 
 	return e, err
 }
 
-// GetAt returns an object of a cluster as it was at a moment. One outside of the scope did not exist.
+// GetAt returns an object of a cluster as it was at a moment. One that the filter does not allow did not exist.
 func (s *Store) GetAt(ctx context.Context, m *query.Moment, cluster string, resource schema.GroupVersionResource, namespace,
 	name string) (f Found, err error) {
 	err = s.db.Searching(ctx, func(t *database.Tx) error {
-		if err := access.IsCurrent(ctx, t, s.scope, cluster); err != nil {
+		if err := access.IsCurrent(ctx, t, s.filter, cluster); err != nil {
 			return err
 		}
 		p := &past{from: -1}
 		if p.revision, err = history.RevisionAt(ctx, t, m); err != nil {
 			return err
 		}
-		b := &search{Dialect: t.Dialect, q: &query.Query{SameClusters: true}, scope: s.scope, past: p}
+		b := &search{Dialect: t.Dialect, q: &query.Query{SameClusters: true}, filter: s.filter, past: p}
 		if err := limitPast(ctx, t, b); err != nil {
 			return err
 		}
-		if err := learn(ctx, t, b, access.PartKey{Cluster: cluster, Resource: resource.GroupResource()}); err != nil {
+		if err := learn(ctx, t, b, access.ClusterResource{Cluster: cluster, Resource: resource.GroupResource()}); err != nil {
 			return err
 		}
-		if !b.part(cluster, resource.GroupResource()).Allows(namespace, name) {
+		if !b.objectSet(cluster, resource.GroupResource()).Has(namespace, name) {
 			return ErrNotFound
 		}
 		find := p.endedStates(t.SQL("")).Add(" AND c.cluster = ? AND c.namespace = ? AND c.name = ? AND k.api_group = ? AND k.version = ? AND "+

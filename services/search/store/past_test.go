@@ -146,16 +146,16 @@ func (w *world) renewNamespace() {
 }
 
 // allows reports whether somebody who sees a scope now may see an object of a state.
-func (w *world) allows(scope access.Scope, in state, o known) bool {
+func (w *world) allows(scope access.Filter, in state, o known) bool {
 	if scope == nil {
 		return true
 	}
-	part := scope.Part(o.cluster, o.kind.GroupResource())
+	part := scope.ObjectSet(o.cluster, o.kind.GroupResource())
 	since, has := w.since[o.cluster]
-	if !part.Allows(o.Namespace, o.Name) || !has || in.revision < since {
+	if !part.Has(o.Namespace, o.Name) || !has || in.revision < since {
 		return false
 	}
-	return part.IsWhole() || slices.Contains(part.Names(), o.Name) || o.cluster != "east" || in.revision >= w.namespaces[o.Namespace]
+	return part.IsAll() || slices.Contains(part.Names(), o.Name) || o.cluster != "east" || in.revision >= w.namespaces[o.Namespace]
 }
 
 func (w *world) write(stream *streams.Stream, cluster string, kind streams.Kind) {
@@ -184,11 +184,11 @@ func (w *world) write(stream *streams.Stream, cluster string, kind streams.Kind)
 }
 
 // scope returns what a reader sees, or nil for everything.
-func (w *world) scope() access.Scope {
+func (w *world) scope() access.Filter {
 	if w.r.IntN(2) == 0 || len(w.has) == 0 {
 		return nil
 	}
-	scope := given{asOf: lastRights(w.t, w.s), parts: map[string]*access.Part{}}
+	scope := given{asOf: lastRights(w.t, w.s), parts: map[string]*access.ObjectSet{}}
 	for _, cluster := range []string{"east", "north", "west"} {
 		for _, kind := range worldKinds {
 			scope.parts[cluster+" "+kind.GroupResource().String()] = randomPart(w.r, slices.Collect(maps.Values(w.has)))
@@ -211,7 +211,7 @@ func (w *world) query(in state) (query.Query, []streams.Kind) {
 }
 
 // found returns what a query should find in a state, for somebody who sees a scope.
-func (w *world) found(in state, q query.Query, kinds []streams.Kind, scope access.Scope) (names []string) {
+func (w *world) found(in state, q query.Query, kinds []streams.Kind, scope access.Filter) (names []string) {
 	all := slices.DeleteFunc(slices.Clone(in.objects), func(o known) bool { return !w.allows(scope, in, o) })
 	found := expected(all, q, kinds)
 	inOrder(found, q, len(kinds) > 1)
@@ -364,7 +364,7 @@ func TestQueriesFindWhatThereWas(t *testing.T) {
 
 // judgeErrors asks for what the history, or the reader, does not have.
 func (w *world) judgeErrors() {
-	ask := func(scope access.Scope, m query.Moment) error {
+	ask := func(scope access.Filter, m query.Moment) error {
 		_, err := w.s.For(scope).GetAt(w.t.Context(), &m, "east", pods.GroupVersionResource, "default", "none")
 		return err
 	}

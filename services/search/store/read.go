@@ -49,9 +49,9 @@ type Page struct {
 	// More reports whether the limit or the size has cut the list, and Next where. Full is set if that was the size.
 	More, Full bool
 	Next       *query.Position
-	// Heard is when clusters of the query were heard: those that were not heard for StaleAfter, or all if the query asks for that. It is zero
-	// for those whose first list is not complete.
-	Heard map[string]time.Time
+	// SyncedAt has when clusters of the query were last synced: those that were not for StaleAfter, or all if the query asks for that. It is
+	// zero for those whose first list is not complete.
+	SyncedAt map[string]time.Time
 	// LeftOut are clusters of which the list has nothing, because the rights of the reader there name too many namespaces and objects.
 	LeftOut []string
 	// Remaining is how many objects follow those of the list. It is -1 if the query did not ask.
@@ -85,7 +85,7 @@ func (s *Store) List(ctx context.Context, patterns []schema.GroupVersionResource
 			return err
 		}
 		page.LeftOut = b.leftOut
-		if b.seesNothing() {
+		if b.readsNothing() {
 			if b.clusters = streams.NoClusters; b.past == nil {
 				if q.WithRemaining {
 					page.Remaining = 0
@@ -93,7 +93,7 @@ func (s *Store) List(ctx context.Context, patterns []schema.GroupVersionResource
 				return nil
 			}
 		}
-		if page.Heard, err = ages(ctx, t, b); err != nil {
+		if page.SyncedAt, err = ages(ctx, t, b); err != nil {
 			return err
 		}
 		if err := shareWork(ctx, t, b); err != nil {
@@ -113,7 +113,7 @@ func (s *Store) List(ctx context.Context, patterns []schema.GroupVersionResource
 // newSearch returns a search with what the database knows of its kinds and clusters, and of what the reader sees in them.
 func newSearch(ctx context.Context, t *database.Tx, s *Store, patterns []schema.GroupVersionResource, q *query.Query, past *past) (*search,
 	error) {
-	b := &search{Dialect: t.Dialect, q: q, scope: s.scope, bounds: s.bounds, past: past}
+	b := &search{Dialect: t.Dialect, q: q, filter: s.filter, bounds: s.bounds, past: past}
 	var err error
 	if b.kinds, err = streams.KindIDs(ctx, t, patterns); err != nil {
 		return nil, err
@@ -130,15 +130,15 @@ func newSearch(ctx context.Context, t *database.Tx, s *Store, patterns []schema.
 	if err := errors.Join(limitPast(ctx, t, b), sameClusters(ctx, t, b)); err != nil {
 		return nil, err
 	}
-	if b.scope != nil {
+	if b.filter != nil {
 		var names []string
-		if b.visible, names, err = visibleTo(ctx, t, b); err != nil {
+		if b.readable, names, err = readableBy(ctx, t, b); err != nil {
 			return nil, err
 		}
-		if err := access.IsCurrent(ctx, t, s.scope, names...); err != nil {
+		if err := access.IsCurrent(ctx, t, s.filter, names...); err != nil {
 			return nil, err
 		}
-		b.clusters = clustersIn(b.visible, b.kinds)
+		b.clusters = clustersIn(b.readable, b.kinds)
 	}
 	if q.After != nil && q.After.Rights != b.rights() {
 		return nil, ErrOtherRights
@@ -146,14 +146,14 @@ func newSearch(ctx context.Context, t *database.Tx, s *Store, patterns []schema.
 	return b, nil
 }
 
-// seesNothing reports whether the reader sees nothing of what there is.
-func (b *search) seesNothing() bool { return b.scope != nil && len(b.clusters) == 0 }
+// readsNothing reports whether the filter is empty.
+func (b *search) readsNothing() bool { return b.filter != nil && len(b.clusters) == 0 }
 
 // listLatest lists what there is.
 func listLatest(ctx context.Context, t *database.Tx, b *search, page *Page, found func(Found) error) error {
 	q, find := b.q, b.objects()
-	if b.scope != nil && len(find.Values()) > access.MaxValues {
-		return access.ErrScopeTooLarge
+	if b.filter != nil && len(find.Values()) > access.MaxValues {
+		return access.ErrFilterTooLarge
 	}
 	n, size, last, all := int64(0), int64(0), int64(0), int64(-1)
 	err := t.Each(ctx, find, func(scan func(...any) error) error {
@@ -195,14 +195,14 @@ func listLatest(ctx context.Context, t *database.Tx, b *search, page *Page, foun
 	return nil
 }
 
-// Get returns an object of a cluster. One outside of the scope does not exist.
+// Get returns an object of a cluster. One that the filter does not allow does not exist.
 func (s *Store) Get(ctx context.Context, cluster string, resource schema.GroupVersionResource, namespace, name string) (f Found,
 	err error) {
 	err = s.db.Reading(ctx, func(t *database.Tx) error {
-		if err := access.IsCurrent(ctx, t, s.scope, cluster); err != nil {
+		if err := access.IsCurrent(ctx, t, s.filter, cluster); err != nil {
 			return err
 		}
-		if s.scope != nil && !s.scope.Part(cluster, resource.GroupResource()).Allows(namespace, name) {
+		if s.filter != nil && !s.filter.ObjectSet(cluster, resource.GroupResource()).Has(namespace, name) {
 			return ErrNotFound
 		}
 		find := t.SQL(`SELECT o.id, c.name, k.api_group, k.version, k.kind, k.resource, o.object, `+database.Original("o.revision")+`

@@ -24,6 +24,6 @@ func (s *Store) IsAboutData(ctx context.Context, stream *streams.Stream, err err
 	if !database.MayBeRefusal(err) {
 		return false
 	}
-	probe := *stream // as part of another list, it says nothing about what was heard
+	probe := *stream // as part of another list, it does not count as synced
 	return s.Write(ctx, &probe, Batch{Listing: -1}) == nil
 }

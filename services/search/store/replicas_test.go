@@ -42,7 +42,7 @@ func TestManyTellAtOnce(t *testing.T) {
 				_, err := s.Beat(context.Background(), cluster)
 				assert.NoError(t, err)
 				for range 10 {
-					assert.NoError(t, s.Tell(context.Background(), stream, "well"))
+					assert.NoError(t, s.SaveStatus(context.Background(), stream, "well"))
 				}
 			})
 		}
@@ -54,18 +54,18 @@ func TestOthersKnowWhatAWriterTells(t *testing.T) {
 	each(t, func(t *testing.T, s *Store) {
 		ctx := t.Context()
 		former, other := openStream(t, s, "one", pods), openStream(t, s, "one", nodes)
-		require.NoError(t, s.Tell(ctx, former, "early"))
-		require.NoError(t, s.Tell(ctx, other, "well"))
+		require.NoError(t, s.SaveStatus(ctx, former, "early"))
+		require.NoError(t, s.SaveStatus(ctx, other, "well"))
 		now := openStream(t, s, "one", pods)
-		require.NoError(t, s.Tell(ctx, now, "late"))
-		require.NoError(t, s.Tell(ctx, now, "later"))
-		require.ErrorIs(t, s.Tell(ctx, former, "wrong"), streams.ErrFenced)
+		require.NoError(t, s.SaveStatus(ctx, now, "late"))
+		require.NoError(t, s.SaveStatus(ctx, now, "later"))
+		require.ErrorIs(t, s.SaveStatus(ctx, former, "wrong"), streams.ErrFenced)
 		told := func() map[string]string {
-			all, err := s.Told(ctx, "one")
+			all, err := s.StreamStatuses(ctx, "one")
 			require.NoError(t, err)
 			states := map[string]string{}
 			for _, one := range all {
-				states[one.Kind.Resource+" "+one.Kind.Name] = string(one.State)
+				states[one.Kind.Resource+" "+one.Kind.Name] = string(one.Status)
 			}
 			return states
 		}

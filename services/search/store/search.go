@@ -26,15 +26,15 @@ type search struct {
 	kinds, clusters []int64
 	// resourceOf has the resources of kinds, if a field depends on them.
 	resourceOf map[int64]schema.GroupResource
-	// visible is what the reader sees of scope, if that is not nil.
-	visible []visible
-	// leftOut are clusters that the reader sees something of, but with too many values for a statement.
+	// readable is what filter allows, if that is not nil.
+	readable []readable
+	// leftOut are clusters of which the filter has too many values for a statement.
 	leftOut []string
 	// byLabels leaves the kinds to the conditions about labels, so that PostgreSQL uses no other index.
 	byLabels bool
 	// known is how many objects all pages have, if the choice of an index has counted them.
 	known  *int64
-	scope  access.Scope
+	filter access.Filter
 	bounds database.Bounds
 	// past is nil for the first page of the latest state. incarnations are nil if it shows everything to all readers.
 	past         *past
@@ -52,7 +52,7 @@ const (
 	joinClustersAndKinds = " JOIN clusters c ON c.id = o.cluster_id JOIN kinds k ON k.id = o.kind_id"
 )
 
-// objects selects a page. The last column is how many objects all pages have, if the database knows that by the way, or -1.
+// objects selects a page. The last column is how many objects all pages have, if this query computes it, or -1.
 func (b *search) objects() *database.Statement {
 	all := "-1"
 	if b.countsByTheWay() {
@@ -82,18 +82,18 @@ func (b *search) page(s *database.Statement) {
 	}
 }
 
-// allows reports whether the reader sees an object of the past. The rights are those of now.
+// allows reports whether the reader may read an object of the past. The rights are those of now.
 func (b *search) allows(e *entry) bool {
-	return b.part(e.Cluster, e.GroupResource()).Allows(e.namespace, e.name)
+	return b.objectSet(e.Cluster, e.GroupResource()).Has(e.namespace, e.name)
 }
 
-// rights returns a number that stands for what the reader sees of what the search is about.
+// rights returns a number that stands for what the reader may read of what the search is about.
 func (b *search) rights() uint64 {
-	if b.scope == nil {
+	if b.filter == nil {
 		return 0
 	}
 	sum := fnv.New64a()
-	for _, v := range b.visible {
+	for _, v := range b.readable {
 		fmt.Fprintln(sum, v.Key(), v.clusters, v.kinds)
 	}
 	return sum.Sum64() | 1
@@ -185,12 +185,12 @@ func (b *search) owned(s *database.Statement) {
 	}
 	if owner.UID != "" { // which an object tells of its owners itself
 		s.Add(" WHERE w0.owner_uid = ?", owner.UID)
-		b.throughVisible(s, 1)
+		b.throughReadable(s, 1)
 		s.Add(")")
 		return
 	}
 	s.Add(" WHERE p0.name = ?", owner.Name)
-	b.throughVisible(s, 0)
+	b.throughReadable(s, 0)
 	if owner.Resource != (schema.GroupResource{}) {
 		s.Add(" AND p0.kind_id IN (SELECT id FROM kinds WHERE api_group = ? AND resource = ?)", owner.Resource.Group, owner.Resource.Resource)
 	}
@@ -203,8 +203,8 @@ func (b *search) owned(s *database.Statement) {
 	s.Add(")")
 }
 
-// throughVisible appends that the reader sees the owners in between.
-func (b *search) throughVisible(s *database.Statement, first int) {
+// throughReadable appends that the reader may read the owners in between.
+func (b *search) throughReadable(s *database.Statement, first int) {
 	for i := first; i <= b.q.Owner.Seniority; i++ {
 		b.within(s, generation("p", i))
 	}

@@ -19,8 +19,8 @@ type Store struct {
 	*access.Rights
 	*history.Log
 	db *database.DB
-	// scope is nil if everything is shown.
-	scope  access.Scope
+	// filter is nil if everything is shown.
+	filter access.Filter
 	bounds database.Bounds
 }
 

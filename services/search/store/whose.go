@@ -21,15 +21,15 @@ import (
 // limitPast finds out what a search of the past may show: to readers, and of a cluster that the search is about, states of those who have
 // the names now.
 func limitPast(ctx context.Context, t *database.Tx, b *search) (err error) {
-	if b.past == nil || b.scope == nil && !b.q.SameClusters {
+	if b.past == nil || b.filter == nil && !b.q.SameClusters {
 		return nil
 	}
 	b.incarnations, err = history.IncarnationsAt(ctx, t, b.past.revision)
 	return err
 }
 
-// SameSince reports whether what a scope shows of a resource belonged to the same namespaces and clusters already at a revision. A scope
-// may be nil.
+// SameSince reports whether what a filter allows of a resource belonged to the same namespaces and clusters already at a revision. A
+// filter may be nil.
 func (s *Store) SameSince(ctx context.Context, revision int64, resource schema.GroupResource, clusters query.Choice) (same bool,
 	err error) {
 	err = s.db.Searching(ctx, func(t *database.Tx) error {
@@ -41,54 +41,54 @@ func (s *Store) SameSince(ctx context.Context, revision int64, resource schema.G
 		if err != nil {
 			return err
 		}
-		seen := map[access.PartKey]*access.Part{}
+		seen := map[access.ClusterResource]*access.ObjectSet{}
 		for _, name := range names {
 			if clusters.Has(name) {
-				seen[access.PartKey{Cluster: name, Resource: resource}] = (&search{scope: s.scope}).partNow(name, resource)
+				seen[access.ClusterResource{Cluster: name, Resource: resource}] = (&search{filter: s.filter}).objectSetNow(name, resource)
 			}
 		}
 		err = in.Learn(ctx, t, seen)
 		same = true
 		for key, now := range seen {
-			same = same && in.Part(key.Cluster, resource, now).Equal(now)
+			same = same && in.ObjectSet(key.Cluster, resource, now).Equal(now)
 		}
 		return err
 	})
 	return same, err
 }
 
-// part returns what the reader sees of a resource in a cluster.
-func (b *search) part(cluster string, resource schema.GroupResource) *access.Part {
-	part := b.partNow(cluster, resource)
+// objectSet returns what the reader may read of a resource in a cluster.
+func (b *search) objectSet(cluster string, resource schema.GroupResource) *access.ObjectSet {
+	part := b.objectSetNow(cluster, resource)
 	if b.incarnations != nil {
-		part = b.incarnations.Part(cluster, resource, part)
+		part = b.incarnations.ObjectSet(cluster, resource, part)
 	}
 	return part
 }
 
-// partNow returns the same, as it is now.
-func (b *search) partNow(cluster string, resource schema.GroupResource) *access.Part {
-	if b.scope == nil {
-		return access.Whole
+// objectSetNow returns the same, as it is now.
+func (b *search) objectSetNow(cluster string, resource schema.GroupResource) *access.ObjectSet {
+	if b.filter == nil {
+		return access.AllObjects
 	}
-	return b.scope.Part(cluster, resource)
+	return b.filter.ObjectSet(cluster, resource)
 }
 
-// learn makes part know about resources of clusters.
-func learn(ctx context.Context, t *database.Tx, b *search, about ...access.PartKey) error {
+// learn makes objectSet know about resources of clusters.
+func learn(ctx context.Context, t *database.Tx, b *search, about ...access.ClusterResource) error {
 	if b.incarnations == nil {
 		return nil
 	}
-	now := map[access.PartKey]*access.Part{}
+	now := map[access.ClusterResource]*access.ObjectSet{}
 	for _, key := range about {
-		now[key] = b.partNow(key.Cluster, key.Resource)
+		now[key] = b.objectSetNow(key.Cluster, key.Resource)
 	}
 	return b.incarnations.Learn(ctx, t, now)
 }
 
-// sameClusters leaves out the clusters of a search without a scope that were others then.
+// sameClusters leaves out the clusters of a search without a filter that were others then.
 func sameClusters(ctx context.Context, t *database.Tx, b *search) error {
-	if b.scope != nil || b.incarnations == nil {
+	if b.filter != nil || b.incarnations == nil {
 		return nil
 	}
 	var clusters []int64

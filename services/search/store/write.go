@@ -61,20 +61,20 @@ type Batch struct {
 	ResourceVersion string
 	// Listing marks the objects as part of a list, for Sweep. It is zero outside of lists.
 	Listing int64
-	// Heard is when the member said the last of this. For a part of a list, that is when the list was asked for. Zero means now.
-	Heard time.Time
+	// SyncedAt is when the last of this came from the member. For a part of a list, that is when the list was asked for. Zero means now.
+	SyncedAt time.Time
 	// Room says which changes are taken. Stream.LeftOut counts the others.
 	Room Room
-	// Incomplete says that earlier changes were left out, or may come: what the database has is not as new as Heard.
+	// Incomplete says that earlier changes were left out, or may come: what the database has is not as new as SyncedAt.
 	Incomplete bool
 	// Relist makes the next writer of the stream list.
 	Relist bool
 }
 
-// heard returns up to when the database has everything once a batch is in it. That is unknown while a list goes on, and if changes were
+// syncedAt returns up to when the database has everything once a batch is in it. That is unknown while a list goes on, and if changes were
 // left out.
-func (b *Batch) heard(stream *streams.Stream) time.Time {
-	at := b.Heard
+func (b *Batch) syncedAt(stream *streams.Stream) time.Time {
+	at := b.SyncedAt
 	if at.IsZero() {
 		at = time.Now()
 	}
@@ -90,11 +90,11 @@ func (b *Batch) heard(stream *streams.Stream) time.Time {
 // Write commits a batch. It returns streams.ErrFenced if another replica has opened the stream since. IsRefused tells whether the database
 // has refused an object of the batch.
 func (s *Store) Write(ctx context.Context, stream *streams.Stream, b Batch) error {
-	changes, heard := lastChanges(b.Changes), b.heard(stream)
+	changes, syncedAt := lastChanges(b.Changes), b.syncedAt(stream)
 	return s.db.Within(ctx, func(t *database.Tx) error {
 		w := &writer{Tx: t, stream: stream, listing: b.Listing}
 		if stream.Events {
-			if err := streams.Hold(ctx, t, stream, heard); err != nil {
+			if err := streams.Hold(ctx, t, stream, syncedAt); err != nil {
 				return err
 			}
 			if err := putEvents(ctx, t, stream, changes); err != nil {
@@ -109,7 +109,7 @@ func (s *Store) Write(ctx context.Context, stream *streams.Stream, b Batch) erro
 				return err
 			}
 		}
-		if err := streams.Hold(ctx, t, stream, heard); err != nil {
+		if err := streams.Hold(ctx, t, stream, syncedAt); err != nil {
 			return err
 		}
 		if err := w.write(ctx, changes, b.Room); err != nil {
@@ -145,13 +145,13 @@ func lastChanges(changes []Change) []Change {
 
 // Sweep ends a list: it removes the objects that the list did not have, and notes where the list was.
 func (s *Store) Sweep(ctx context.Context, stream *streams.Stream, listing int64, resourceVersion string) error {
-	heard, begun := stream.ListAskedAt(listing)
+	syncedAt, begun := stream.ListAskedAt(listing)
 	if !begun { // an empty list
-		heard = time.Now()
+		syncedAt = time.Now()
 	}
 	return s.endList(ctx, stream, listing, func(t *database.Tx) error {
-		if !heard.IsZero() {
-			if err := streams.Hold(ctx, t, stream, heard); err != nil {
+		if !syncedAt.IsZero() {
+			if err := streams.Hold(ctx, t, stream, syncedAt); err != nil {
 				return err
 			}
 		}

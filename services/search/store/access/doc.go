@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package access keeps what decides who may see which objects: the policies of clusters and what their RBAC objects say, with a generation
-// that each change raises. A [Part] is what a reader sees of a resource in a cluster, as a condition for statements. A [Scope] has the
-// parts of a reader, and [IsCurrent] tells a transaction whether it was computed from the rights that are in force.
+// that each change raises. An [ObjectSet] has the objects of a resource in a cluster that a reader may read, as a condition for statements.
+// A [Filter] has the sets of a reader, and [IsCurrent] tells a transaction whether it was computed from the rights that are in force.
 package access
 
 import (

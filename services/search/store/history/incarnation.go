@@ -88,8 +88,8 @@ func ForgetNamespaces(ctx context.Context, db *database.DB, stream *streams.Stre
 type Incarnations struct {
 	revision int64
 	// clusters are those that have been what they are since the revision or before.
-	clusters map[string]*incarnation
-	parts    map[access.PartKey]*access.Part
+	clusters   map[string]*incarnation
+	objectSets map[access.ClusterResource]*access.ObjectSet
 }
 
 type incarnation struct {
@@ -103,7 +103,7 @@ type incarnation struct {
 
 // IncarnationsAt returns the Incarnations of a revision. What they are to say about a part has to be learned first.
 func IncarnationsAt(ctx context.Context, t *database.Tx, revision int64) (*Incarnations, error) {
-	in := &Incarnations{revision: revision, clusters: map[string]*incarnation{}, parts: map[access.PartKey]*access.Part{}}
+	in := &Incarnations{revision: revision, clusters: map[string]*incarnation{}, objectSets: map[access.ClusterResource]*access.ObjectSet{}}
 	find := t.SQL(`SELECT c.id, c.name, COALESCE(r.generation, 0), (SELECT COUNT(*) FROM streams s JOIN kinds k ON k.id = s.kind_id
 WHERE s.cluster_id = c.id AND s.listed AND k.api_group = '' AND k.version = ? AND k.resource = ?
 AND NOT EXISTS (SELECT 1 FROM unreadable_rights u WHERE u.stream_id = s.id AND u.name = ''))
@@ -119,12 +119,12 @@ FROM clusters c LEFT JOIN cluster_rights r ON r.cluster_id = c.id WHERE c.since 
 }
 
 // Learn finds out about the namespaces that parts name which a reader sees now. There may be many more namespaces.
-func (in *Incarnations) Learn(ctx context.Context, t *database.Tx, now map[access.PartKey]*access.Part) error {
+func (in *Incarnations) Learn(ctx context.Context, t *database.Tx, now map[access.ClusterResource]*access.ObjectSet) error {
 	var unknown [][2]any
 	byID := map[int64]*incarnation{}
 	for key, part := range now {
 		of := in.clusters[key.Cluster]
-		if of == nil || part == nil || part.IsWhole() {
+		if of == nil || part == nil || part.IsAll() {
 			continue
 		}
 		byID[of.id] = of
@@ -159,7 +159,7 @@ func (in *Incarnations) Learn(ctx context.Context, t *database.Tx, now map[acces
 	return nil
 }
 
-// namespaceOfObject returns the namespace of an object of a part. A Namespace is in itself.
+// namespaceOfObject returns the namespace of an object of a set. A Namespace is in itself.
 func namespaceOfObject(resource schema.GroupResource, object [2]string) string {
 	if resource == streams.NamespacesResource.GroupResource() {
 		return object[1]
@@ -167,14 +167,15 @@ func namespaceOfObject(resource schema.GroupResource, object [2]string) string {
 	return object[0]
 }
 
-// Part returns what a part that a reader sees now shows of the past. Of what was not learned, it shows nothing.
-func (in *Incarnations) Part(cluster string, resource schema.GroupResource, now *access.Part) *access.Part {
+// ObjectSet returns the objects that a reader may read of the past, if now has those of the present. It allows nothing that was not
+// learned.
+func (in *Incarnations) ObjectSet(cluster string, resource schema.GroupResource, now *access.ObjectSet) *access.ObjectSet {
 	of := in.clusters[cluster]
-	if of == nil || now == nil || now.IsWhole() {
+	if of == nil || now == nil || now.IsAll() {
 		return onlyIf(now, of != nil)
 	}
-	key := access.PartKey{Cluster: cluster, Resource: resource}
-	if already, known := in.parts[key]; known {
+	key := access.ClusterResource{Cluster: cluster, Resource: resource}
+	if already, known := in.objectSets[key]; known {
 		return already
 	}
 	hides := func(namespace string) bool {
@@ -182,12 +183,12 @@ func (in *Incarnations) Part(cluster string, resource schema.GroupResource, now 
 		return other || !known || !of.namespaces && !of.sameRights
 	}
 	then := now.Except(hides, func(object [2]string) bool { return hides(namespaceOfObject(resource, object)) })
-	in.parts[key] = then
+	in.objectSets[key] = then
 	return then
 }
 
-// onlyIf returns the part, or nil.
-func onlyIf(p *access.Part, condition bool) *access.Part {
+// onlyIf returns the set, or nil.
+func onlyIf(p *access.ObjectSet, condition bool) *access.ObjectSet {
 	if !condition {
 		return nil
 	}

@@ -5,7 +5,7 @@
 //
 // A [Stream] is one resource of one cluster. Each stream has an epoch. Opening a stream raises it, and a writer with an older epoch is
 // refused, see [Hold]. So two writers never interleave. Replicas note here that they are alive, what they say of their streams, and when
-// they last heard of the member. The OpenAPI documents of clusters are kept here, too.
+// they were last synced with the member. The OpenAPI documents of clusters are kept here, too.
 package streams
 
 import (

@@ -41,10 +41,10 @@ func (s *Registry) RemoveReplicas(ctx context.Context, names ...string) error {
 	})
 }
 
-// Tell keeps what the writer of a stream says about it, in JSON, for other replicas. It returns ErrFenced if another replica has opened the
+// SaveStatus keeps the status of a stream, in JSON, for other replicas. It returns ErrFenced if another replica has opened the
 // stream since.
-func (s *Registry) Tell(ctx context.Context, stream *Stream, state any) error {
-	text, err := json.Marshal(state)
+func (s *Registry) SaveStatus(ctx context.Context, stream *Stream, status any) error {
+	text, err := json.Marshal(status)
 	if err != nil {
 		return err
 	}
@@ -62,22 +62,22 @@ func (s *Registry) Tell(ctx context.Context, stream *Stream, state any) error {
 	})
 }
 
-// Told is what the writer of a stream has said about it.
-type Told struct {
+// StreamStatus is the last status of a stream that its writer stored.
+type StreamStatus struct {
 	Kind Kind
-	// State is what Tell was given, in JSON.
-	State []byte
+	// Status is in JSON.
+	Status []byte
 }
 
-// Told returns what the writers of a cluster's streams have said about them, in the order of their resources.
-func (s *Registry) Told(ctx context.Context, cluster string) (all []Told, err error) {
+// StreamStatuses returns the status of each stream of a cluster, in the order of their resources.
+func (s *Registry) StreamStatuses(ctx context.Context, cluster string) (all []StreamStatus, err error) {
 	err = s.db.Reading(ctx, func(t *database.Tx) error {
 		find := t.SQL(`SELECT k.api_group, k.version, k.resource, `+kindColumns+`, w.state
 FROM streams s JOIN clusters c ON c.id = s.cluster_id JOIN kinds k ON k.id = s.kind_id JOIN stream_states w ON w.stream_id = s.id
 WHERE c.name = ? ORDER BY k.api_group, k.resource, k.version`, cluster)
 		return t.Each(ctx, find, func(scan func(...any) error) error {
-			var one Told
-			err := scan(&one.Kind.Group, &one.Kind.Version, &one.Kind.Resource, &one.Kind.Name, &one.Kind.Namespaced, &one.State)
+			var one StreamStatus
+			err := scan(&one.Kind.Group, &one.Kind.Version, &one.Kind.Resource, &one.Kind.Name, &one.Kind.Namespaced, &one.Status)
 			all = append(all, one)
 			return err
 		})

@@ -187,11 +187,11 @@ func (s *Registry) Describe(ctx context.Context, stream *Stream, details Details
 	})
 }
 
-// Hold refuses writers of earlier epochs, and keeps later ones out until the transaction ends. heard is up to when the database has
+// Hold refuses writers of earlier epochs, and keeps later ones out until the transaction ends. syncedAt is up to when the database has
 // everything after the transaction. It is zero if that is not known: then the writer only gives a sign of life.
-func Hold(ctx context.Context, t *database.Tx, stream *Stream, heard time.Time) error {
-	set := t.SQL("UPDATE streams SET heard_at = ?", heard.UnixMilli())
-	if heard.IsZero() {
+func Hold(ctx context.Context, t *database.Tx, stream *Stream, syncedAt time.Time) error {
+	set := t.SQL("UPDATE streams SET heard_at = ?", syncedAt.UnixMilli())
+	if syncedAt.IsZero() {
 		set = t.SQL("UPDATE streams SET opened_at = ?", time.Now().UnixMilli())
 	}
 	held, err := t.Exec(ctx, set.Add(" WHERE id = ? AND epoch = ?", stream.ID, stream.Epoch))

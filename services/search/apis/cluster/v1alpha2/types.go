@@ -161,7 +161,7 @@ const (
 	SynchroRunning = "SynchroRunning"
 	ClusterHealthy = "ClusterHealthy"
 	Ready          = "Ready"
-	// Fresh is not of Clusterpedia. It is false while a resource was not heard for long, or its first list is not complete.
+	// Fresh is not of Clusterpedia. It is false while a resource was not synced for long, or its first list is not complete.
 	Fresh = "Fresh"
 	// WithinLimits is not of Clusterpedia. It is false while the cluster sends or has more than search takes, and names the limit and the
 	// resource.
@@ -171,7 +171,7 @@ const (
 	RBACRead = "RBACRead"
 )
 
-// Stale is the reason of the condition Fresh if all first lists are complete, and a resource was not heard for long.
+// Stale is the reason of the condition Fresh if all first lists are complete, and a resource was not synced for long.
 const Stale = "Stale"
 
 // ClusterStatus is what search knows of a cluster.

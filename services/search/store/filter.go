@@ -14,32 +14,32 @@ import (
 	"github.com/tripod-k8s/tripod/services/search/store/database"
 )
 
-// For returns the store as a reader sees it: List and Get show what is in the scope. A nil scope shows everything.
-func (s *Store) For(scope access.Scope) *Store {
+// For returns the store with a filter: List and Get show only what it allows. A nil filter allows everything.
+func (s *Store) For(filter access.Filter) *Store {
 	limited := *s
-	limited.scope = scope
+	limited.filter = filter
 	return &limited
 }
 
-// visible is a part of a scope, and the kinds of the clusters that have it.
-type visible struct {
-	*access.Part
+// readable is an object set that the reader may read of some kinds in some clusters.
+type readable struct {
+	*access.ObjectSet
 	clusters, kinds []int64
 }
 
-// visibleTo returns what the scope of a search shows of its kinds and clusters, and the names of the clusters. With owners, these are all
-// kinds.
-func visibleTo(ctx context.Context, t *database.Tx, b *search) (all []visible, names []string, err error) {
+// readableBy returns what the filter of a search allows of its kinds and clusters, and the names of the clusters. With owners, these are
+// all kinds.
+func readableBy(ctx context.Context, t *database.Tx, b *search) (all []readable, names []string, err error) {
 	type has struct {
 		clusterID, kindID int64
-		access.PartKey
+		access.ClusterResource
 	}
 	var rows []has
-	var about []access.PartKey
+	var about []access.ClusterResource
 	err = t.Each(ctx, b.resources(), func(scan func(...any) error) error {
 		var row has
 		err := scan(&row.clusterID, &row.Cluster, &row.kindID, &row.Resource.Group, &row.Resource.Resource)
-		rows, about = append(rows, row), append(about, row.PartKey)
+		rows, about = append(rows, row), append(about, row.ClusterResource)
 		return err
 	})
 	if err != nil {
@@ -48,10 +48,10 @@ func visibleTo(ctx context.Context, t *database.Tx, b *search) (all []visible, n
 	if err := learn(ctx, t, b, about...); err != nil {
 		return nil, nil, err
 	}
-	parts, nameOf := map[string]*access.Part{}, map[int64]string{}
-	kinds := map[string]map[int64][]int64{} // by part and cluster
+	parts, nameOf := map[string]*access.ObjectSet{}, map[int64]string{}
+	kinds := map[string]map[int64][]int64{} // by object set and cluster
 	for _, row := range rows {
-		part := b.part(row.Cluster, row.Resource).In(b.q.Namespaces.In)
+		part := b.objectSet(row.Cluster, row.Resource).InNamespaces(b.q.Namespaces.In)
 		if part == nil {
 			continue
 		}
@@ -68,9 +68,9 @@ func visibleTo(ctx context.Context, t *database.Tx, b *search) (all []visible, n
 	for _, key := range slices.Sorted(maps.Keys(parts)) {
 		first := len(all)
 		for _, cluster := range slices.Sorted(maps.Keys(kinds[key])) {
-			same := slices.IndexFunc(all[first:], func(v visible) bool { return slices.Equal(v.kinds, kinds[key][cluster]) })
+			same := slices.IndexFunc(all[first:], func(v readable) bool { return slices.Equal(v.kinds, kinds[key][cluster]) })
 			if same < 0 {
-				all = append(all, visible{Part: parts[key], kinds: kinds[key][cluster]})
+				all = append(all, readable{ObjectSet: parts[key], kinds: kinds[key][cluster]})
 				same = len(all) - 1 - first
 			}
 			all[first+same].clusters = append(all[first+same].clusters, cluster)
@@ -112,7 +112,7 @@ func (b *search) narrow(s *database.Statement, table string) {
 	}
 }
 
-func (v visible) size() int { return v.Size() + len(v.kinds) + len(v.clusters) }
+func (v readable) size() int { return v.Size() + len(v.kinds) + len(v.clusters) }
 
 // namespaceOf is a namespace of a cluster.
 type namespaceOf struct {
@@ -120,10 +120,10 @@ type namespaceOf struct {
 	namespace string
 }
 
-// leaveOutObjects takes the objects of namespaces that rights name one by one out of a scope, until a statement can bind the rest, those of
-// namespaces with most first, and returns these, too. Otherwise Roles of one namespace would keep their readers from all others. Namespaces
-// with few names stay, and so does a scope that would be empty.
-func leaveOutObjects(all []visible) (rest []visible, left []namespaceOf) {
+// leaveOutObjects takes the objects of namespaces that rights name one by one out of a filter, until a statement can bind the rest, those
+// of namespaces with most first, and returns these, too. Otherwise Roles of one namespace would keep their readers from all others.
+// Namespaces with few names stay, and so does a filter that would be empty.
+func leaveOutObjects(all []readable) (rest []readable, left []namespaceOf) {
 	const few = 100
 	type named struct {
 		at, n     int
@@ -141,13 +141,13 @@ func leaveOutObjects(all []visible) (rest []visible, left []namespaceOf) {
 			most[len(most)-1].n++
 		}
 	}
-	if total <= access.MostOfScope {
+	if total <= access.MaxFilterValues {
 		return all, nil
 	}
 	slices.SortStableFunc(most, func(a, b named) int { return cmp.Compare(b.n, a.n) })
 	gone := make([]map[string]bool, len(all))
 	for _, of := range most {
-		if total <= access.MostOfScope || of.n <= few {
+		if total <= access.MaxFilterValues || of.n <= few {
 			break
 		}
 		if total -= 2 * of.n; gone[of.at] == nil {
@@ -166,7 +166,7 @@ func leaveOutObjects(all []visible) (rest []visible, left []namespaceOf) {
 				known[namespaceOf{cluster, namespace}] = true
 			}
 		}
-		if v.Part = v.Without(gone[i]); v.Part != nil {
+		if v.ObjectSet = v.WithoutObjectsIn(gone[i]); v.ObjectSet != nil {
 			rest = append(rest, v)
 		}
 	}
@@ -179,12 +179,12 @@ func leaveOutObjects(all []visible) (rest []visible, left []namespaceOf) {
 	return rest, left
 }
 
-// leaveOut takes clusters out of a scope until a statement can bind the rest, those with most values first, and returns them, too.
+// leaveOut takes clusters out of a filter until a statement can bind the rest, those with most values first, and returns them, too.
 // Otherwise a cluster that names many objects for a reader would keep this reader from others. If one cluster alone is too large, the
 // search fails.
-func leaveOut(all []visible) (rest []visible, left []int64) {
+func leaveOut(all []readable) (rest []readable, left []int64) {
 	for {
-		total, costs := 0, map[int64]float64{} // clusters share the values of a part that they have in common
+		total, costs := 0, map[int64]float64{} // clusters share the values of a set that they have in common
 		for _, v := range all {
 			size := v.size()
 			total += size
@@ -192,7 +192,7 @@ func leaveOut(all []visible) (rest []visible, left []int64) {
 				costs[cluster] += float64(size) / float64(len(v.clusters))
 			}
 		}
-		if total <= access.MostOfScope || len(costs) < 2 {
+		if total <= access.MaxFilterValues || len(costs) < 2 {
 			return all, left
 		}
 		largest := slices.MaxFunc(slices.Sorted(maps.Keys(costs)), func(a, b int64) int { return cmp.Compare(costs[a], costs[b]) })
@@ -200,12 +200,12 @@ func leaveOut(all []visible) (rest []visible, left []int64) {
 		for i := range all {
 			all[i].clusters = slices.DeleteFunc(all[i].clusters, func(cluster int64) bool { return cluster == largest })
 		}
-		all = slices.DeleteFunc(all, func(v visible) bool { return len(v.clusters) == 0 })
+		all = slices.DeleteFunc(all, func(v readable) bool { return len(v.clusters) == 0 })
 	}
 }
 
-// clustersIn returns the clusters that have something visible of certain kinds.
-func clustersIn(all []visible, kinds []int64) []int64 {
+// clustersIn returns the clusters in which the reader may read some of certain kinds.
+func clustersIn(all []readable, kinds []int64) []int64 {
 	var clusters []int64
 	for _, v := range all {
 		if slices.ContainsFunc(v.kinds, func(id int64) bool { return slices.Contains(kinds, id) }) {
@@ -216,19 +216,19 @@ func clustersIn(all []visible, kinds []int64) []int64 {
 	return slices.Compact(clusters)
 }
 
-// within appends that a row of objects is in the scope. table is its name in the statement.
+// within appends that a row of objects passes the filter. table is its name in the statement.
 func (b *search) within(s *database.Statement, table string) {
-	if b.scope == nil {
+	if b.filter == nil {
 		return
 	}
-	if len(b.visible) == 0 {
+	if len(b.readable) == 0 {
 		s.Add(" AND 1 = 0")
 		return
 	}
-	if len(b.visible) > 1 {
+	if len(b.readable) > 1 {
 		b.withinNamespaces(s, table)
 	}
-	for i, v := range b.visible {
+	for i, v := range b.readable {
 		database.OneOf(s.Add(database.Separator(i, " AND (", " OR ")+table+".cluster_id"), v.clusters)
 		if b.q.Owner != nil || len(b.kinds) > 1 {
 			database.OneOf(s.Add(" AND "+table+".kind_id"), v.kinds)
@@ -238,13 +238,13 @@ func (b *search) within(s *database.Statement, table string) {
 	s.Add(")")
 }
 
-// withinNamespaces appends the namespaces of all parts, if they all name some: databases look for one condition on a column rather than for
-// several alternatives.
+// withinNamespaces appends the namespaces of all object sets, if they all name some: databases look for one condition on a column rather
+// than for several alternatives.
 func (b *search) withinNamespaces(s *database.Statement, table string) {
 	const most = 500
 	var namespaces []string
-	for _, v := range b.visible {
-		if v.IsWhole() || len(v.Names()) > 0 {
+	for _, v := range b.readable {
+		if v.IsAll() || len(v.Names()) > 0 {
 			return
 		}
 		namespaces = append(namespaces, v.Namespaces()...)

@@ -39,24 +39,24 @@ func BenchmarkScopes(b *testing.B) {
 	require.NoError(b, s.Analyze(b.Context()))
 	changed := lastRights(b, s)
 	// in returns a scope with some of the namespaces, others in each cluster if step is not zero.
-	in := func(count, step int) access.Scope {
-		scope := given{asOf: changed, parts: map[string]*access.Part{}}
+	in := func(count, step int) access.Filter {
+		scope := given{asOf: changed, parts: map[string]*access.ObjectSet{}}
 		for i, cluster := range clusters {
 			some := sets.New[string]()
 			for n := range count {
 				some.Insert(fmt.Sprintf("ns%02d", (n*7+i*step)%namespaces))
 			}
-			scope.parts[cluster+" pods"] = partOf(some, nil, nil)
+			scope.parts[cluster+" pods"] = objectSetOf(some, nil, nil)
 		}
 		return scope
 	}
-	named := given{asOf: changed, parts: map[string]*access.Part{}}
+	named := given{asOf: changed, parts: map[string]*access.ObjectSet{}}
 	for _, cluster := range clusters {
 		objects := sets.New[[2]string]()
 		for n := range 200 {
 			objects.Insert([2]string{fmt.Sprintf("ns%02d", n%namespaces), fmt.Sprint("web-", n)})
 		}
-		named.parts[cluster+" pods"] = partOf(nil, nil, objects)
+		named.parts[cluster+" pods"] = objectSetOf(nil, nil, objects)
 	}
 	for _, q := range []struct {
 		name  string
@@ -68,7 +68,7 @@ func BenchmarkScopes(b *testing.B) {
 	} {
 		for _, as := range []struct {
 			name  string
-			scope access.Scope
+			scope access.Filter
 		}{
 			{"whole", nil}, {"1-namespace", in(1, 0)}, {"20-namespaces", in(20, 0)}, {"20-others-in-each-cluster", in(20, 3)}, {"90-namespaces", in(90, 0)}, {"800-objects", named},
 		} {

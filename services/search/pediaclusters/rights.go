@@ -1,7 +1,7 @@
 // Copyright The Tripod Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package members
+package pediaclusters
 
 import (
 	"context"
@@ -63,7 +63,7 @@ func nameOf(one access.Unreadable) string {
 
 // setRights makes the store have the policies of clusters. One replica does that for each of them. A policy does not count for objects of
 // another cluster that had the name before. uids are nil if the database is away.
-func (m *Members) setRights(ctx context.Context, clusters map[string]*v1alpha2.PediaCluster, uids map[string]string) {
+func (m *Controller) setRights(ctx context.Context, clusters map[string]*v1alpha2.PediaCluster, uids map[string]string) {
 	if uids == nil {
 		return
 	}

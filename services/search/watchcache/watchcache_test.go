@@ -1,7 +1,7 @@
 // Copyright The Tripod Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package feed
+package watchcache
 
 import (
 	"context"
@@ -23,9 +23,9 @@ import (
 	"github.com/tripod-k8s/tripod/services/search/store/streams"
 )
 
-// fixture is a feed of a store with two kinds.
+// fixture is a watch cache of a store with two kinds.
 type fixture struct {
-	*Feed
+	*Cache
 	location string
 	streams  map[string]*streams.Stream
 	kinds    map[string]int64
@@ -46,7 +46,7 @@ func newFixture(t *testing.T) *fixture {
 		require.NoError(t, err)
 		f.kinds[resource] = ids[0]
 	}
-	f.Feed = New(s)
+	f.Cache = New(s)
 	return f
 }
 

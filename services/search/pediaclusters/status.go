@@ -1,7 +1,7 @@
 // Copyright The Tripod Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package members
+package pediaclusters
 
 import (
 	"cmp"
@@ -91,7 +91,7 @@ func setFresh(status *v1alpha2.ClusterStatus, generation int64, state streams.St
 		for _, resource := range state.Stale {
 			names = append(names, resource.String())
 		}
-		fresh.Reason, fresh.Message = v1alpha2.Stale, fmt.Sprintf("not heard for %s: %s", streams.StaleAfter, strings.Join(names, ", "))
+		fresh.Reason, fresh.Message = v1alpha2.Stale, fmt.Sprintf("not synced for %s: %s", streams.StaleAfter, strings.Join(names, ", "))
 	default:
 		fresh.Status, fresh.Reason = metav1.ConditionTrue, "Fresh"
 	}

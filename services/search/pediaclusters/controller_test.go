@@ -1,7 +1,7 @@
 // Copyright The Tripod Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package members
+package pediaclusters
 
 import (
 	"errors"
@@ -93,7 +93,7 @@ func TestAClusterIsFreshIfAllOfItIs(t *testing.T) {
 	for want, state := range map[string]*streams.State{
 		"False Incomplete: nothing is copied yet":                              nil,
 		"False Incomplete: the first list of 1 of 3 resources is not complete": {Resources: 3, Incomplete: 1, Stale: []schema.GroupResource{pods}},
-		"False Stale: not heard for 3m0s: pods, deployments.apps":              {Resources: 3, Stale: []schema.GroupResource{pods, deployments}},
+		"False Stale: not synced for 3m0s: pods, deployments.apps":             {Resources: 3, Stale: []schema.GroupResource{pods, deployments}},
 		"True Fresh: ": {Resources: 3},
 	} {
 		var status v1alpha2.ClusterStatus

@@ -13,18 +13,19 @@ import (
 	"github.com/tripod-k8s/tripod/services/search/store/database"
 )
 
-// A stream is heard at a time if the database has all that the member had then, as far as the member has told. That is when the last event
-// or bookmark of a batch came, when a complete list was asked for, or what Hear says of a quiet stream. A stream without a complete list
-// was never heard. Times are those of the replica that copies.
+// A stream was synced at a time if the database has all that the member had then, as far as the member has reported. That is when the last
+// event or bookmark of a batch came, when a complete list was asked for, or what MarkSynced notes of a quiet stream. A stream without a
+// complete list was never synced. Times are those of the replica that copies.
 
-// StaleAfter is how long ago a stream may be heard until the answers of a search warn of it.
+// StaleAfter is how long ago a stream may have been synced until the answers of a search warn of it.
 const StaleAfter = 3 * time.Minute
 
-// HeardAt is zero for a stream without a complete list. Its value is true.
-const HeardAt = "CASE WHEN s.listed = ? THEN s.heard_at ELSE 0 END"
+// SyncedAt selects when a stream was last synced. It is zero without a complete list. Bind true to its placeholder.
+const SyncedAt = "CASE WHEN s.listed = ? THEN s.heard_at ELSE 0 END"
 
-// Hear notes that streams were heard at a time. It leaves out those that another replica has opened since, and those that were heard later.
-func (s *Registry) Hear(ctx context.Context, streams []*Stream, at time.Time) error {
+// MarkSynced notes that streams were synced at a time. It leaves out those that another replica has opened since, and those that were
+// synced later.
+func (s *Registry) MarkSynced(ctx context.Context, streams []*Stream, at time.Time) error {
 	keys := make([][2]int64, 0, len(streams))
 	for _, stream := range streams {
 		keys = append(keys, [2]int64{stream.ID, stream.Epoch})
@@ -58,9 +59,9 @@ func (s *Registry) Alive(ctx context.Context, stream *Stream) (at time.Time, err
 type State struct {
 	// Resources are copied, and of Incomplete ones the first list is not complete.
 	Resources, Incomplete int
-	// Heard is when the resource was heard that is silent for the longest. It is zero while a first list is not complete.
-	Heard time.Time
-	// Stale are the resources that were not heard for StaleAfter, in their order.
+	// SyncedAt is when the resource was synced that is silent for the longest. It is zero while a first list is not complete.
+	SyncedAt time.Time
+	// Stale are the resources that were not synced for StaleAfter, in their order.
 	Stale []schema.GroupResource
 }
 
@@ -69,7 +70,7 @@ func (s *Registry) States(ctx context.Context) (map[string]State, error) {
 	states := map[string]State{}
 	before := time.Now().Add(-StaleAfter)
 	err := s.db.Reading(ctx, func(t *database.Tx) error {
-		find := t.SQL("SELECT c.name, k.api_group, k.resource, "+HeardAt+
+		find := t.SQL("SELECT c.name, k.api_group, k.resource, "+SyncedAt+
 			" FROM streams s JOIN clusters c ON c.id = s.cluster_id JOIN kinds k ON k.id = s.kind_id ORDER BY c.name, k.api_group, k.resource", true)
 		return t.Each(ctx, find, func(scan func(...any) error) error {
 			var name string
@@ -80,8 +81,8 @@ func (s *Registry) States(ctx context.Context) (map[string]State, error) {
 			}
 			state, known := states[name]
 			at := database.AsTime(milliseconds)
-			if !known || at.Before(state.Heard) {
-				state.Heard = at
+			if !known || at.Before(state.SyncedAt) {
+				state.SyncedAt = at
 			}
 			state.Resources++
 			if at.IsZero() {

@@ -1,7 +1,7 @@
 // Copyright The Tripod Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package members
+package pediaclusters
 
 import (
 	"context"
@@ -43,7 +43,7 @@ func TestARemovalHoldsUpNothing(t *testing.T) {
 		map[schema.GroupVersionResource]string{clusters: "PediaClusterList", resources: "ClusterSyncResourcesList"}, pediaCluster("kept", "1"), pediaCluster("again", "3"), narrowed)
 	door, err := member.NewDoor(member.Standard())
 	require.NoError(t, err)
-	m := New(client, hub.StandardMemory(), Options{}, member.Shared{Store: s, Door: door})
+	m := New(client, hub.StandardMemory(), Options{}, member.Dependencies{Store: s, Door: door})
 	free, begun := make(chan struct{}), make(chan string, 10)
 	m.removals.from = func(ctx context.Context, cluster string) error {
 		begun <- cluster

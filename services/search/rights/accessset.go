@@ -19,12 +19,12 @@ import (
 	"github.com/tripod-k8s/tripod/services/search/store/access"
 )
 
-// Visible is what a reader may see with a verb, by one state of the rights of each cluster.
-type Visible struct {
+// AccessSet has what a reader may read with a verb, by one state of the rights of each cluster.
+type AccessSet struct {
 	reader user.Info
 	verb   string
-	// everything is set if a grant of the hub is for all that was asked.
-	everything bool
+	// unlimited is set if a grant of the hub is for all that was asked.
+	unlimited bool
 	// granted are clusters of which the hub grants everything, or one resource if that is not nil. AllClusters may be among them.
 	granted map[string]*schema.GroupResource
 
@@ -45,43 +45,43 @@ type Visible struct {
 	about, evaluated sync.Map
 }
 
-var _ access.Scope = &Visible{}
+var _ access.Filter = &AccessSet{}
 
-// Everything returns what a reader sees by a grant of the hub for all that was asked.
-func Everything(reader user.Info) *Visible { return &Visible{reader: reader, everything: true} }
+// Unlimited returns the access of a reader to whom the hub grants all that was asked.
+func Unlimited(reader user.Info) *AccessSet { return &AccessSet{reader: reader, unlimited: true} }
 
-// IsEverything reports whether there are no limits.
-func (v *Visible) IsEverything() bool { return v.everything }
+// IsUnlimited reports whether there are no limits.
+func (v *AccessSet) IsUnlimited() bool { return v.unlimited }
 
-// Reader is who sees it.
-func (v *Visible) Reader() user.Info { return v.reader }
+// Reader is the user whose access it is.
+func (v *AccessSet) Reader() user.Info { return v.reader }
 
-// Scope returns the limits for store.For.
-func (v *Visible) Scope() access.Scope {
-	if v.everything {
+// Filter returns the filter for store.For, or nil if there are no limits.
+func (v *AccessSet) Filter() access.Filter {
+	if v.unlimited {
 		return nil
 	}
 	return v
 }
 
-// Granting returns the same with all of a cluster, or all of a resource in it, that the hub grants.
-func (v *Visible) Granting(cluster string, only *schema.GroupResource) *Visible {
+// WithGrant returns the same access with all of a cluster, or all of a resource in it, that the hub grants.
+func (v *AccessSet) WithGrant(cluster string, only *schema.GroupResource) *AccessSet {
 	granted := maps.Clone(v.granted)
 	if granted == nil {
 		granted = map[string]*schema.GroupResource{}
 	}
 	granted[cluster] = only
-	return &Visible{
-		reader: v.reader, verb: v.verb, everything: v.everything, granted: granted,
+	return &AccessSet{
+		reader: v.reader, verb: v.verb, unlimited: v.unlimited, granted: granted,
 		asOf: v.asOf, behind: v.behind, states: v.states, evaluate: v.evaluate, home: v.home, hub: v.hub, knowsHub: v.knowsHub,
 	}
 }
 
-// AsOf implements access.Scope.
-func (v *Visible) AsOf() int64 { return v.asOf }
+// AsOf implements access.Filter.
+func (v *AccessSet) AsOf() int64 { return v.asOf }
 
-// Generation implements access.Scope.
-func (v *Visible) Generation(cluster string) int64 {
+// Generation implements access.Filter.
+func (v *AccessSet) Generation(cluster string) int64 {
 	if state := v.states[cluster]; state != nil {
 		return state.generation
 	}
@@ -89,10 +89,10 @@ func (v *Visible) Generation(cluster string) int64 {
 }
 
 // Hub is the name of the hub if its RBAC counts.
-func (v *Visible) Hub() string { return v.home }
+func (v *AccessSet) Hub() string { return v.home }
 
-// Home implements access.Scope. It is empty if the hub grants the reader nothing: then a change there hides nothing.
-func (v *Visible) Home() string {
+// Home implements access.Filter. It is empty if the hub grants the reader nothing: then a change there hides nothing.
+func (v *AccessSet) Home() string {
 	if len(v.hub) == 0 {
 		return ""
 	}
@@ -100,7 +100,7 @@ func (v *Visible) Home() string {
 }
 
 // grants returns what a cluster grants the reader.
-func (v *Visible) grants(cluster string) grants {
+func (v *AccessSet) grants(cluster string) grants {
 	state := v.states[cluster]
 	if state == nil {
 		return nil
@@ -121,28 +121,28 @@ type key struct {
 
 // known is what is known of a resource in a cluster.
 type known struct {
-	// whole is set if the hub grants everything.
-	whole bool
+	// all is set if the hub grants everything.
+	all bool
 	grants
-	part func() *access.Part
+	objectSet func() *access.ObjectSet
 }
 
-func (v *Visible) known(cluster string, resource schema.GroupResource) *known {
+func (v *AccessSet) known(cluster string, resource schema.GroupResource) *known {
 	of := key{cluster, resource}
 	if already, ok := v.about.Load(of); ok {
 		return already.(*known)
 	}
-	k := &known{whole: v.isGranted(cluster, resource)}
-	if k.part = func() *access.Part { return access.Whole }; !k.whole {
+	k := &known{all: v.isGranted(cluster, resource)}
+	if k.objectSet = func() *access.ObjectSet { return access.AllObjects }; !k.all {
 		k.grants = v.grants(cluster).about(v.verb, resource)
-		k.part = sync.OnceValue(func() *access.Part { return k.grants.part(resource) })
+		k.objectSet = sync.OnceValue(func() *access.ObjectSet { return k.grants.objectSet(resource) })
 	}
 	v.about.Store(of, k)
 	return k
 }
 
 // isGranted reports whether the hub grants a resource of a cluster as a whole.
-func (v *Visible) isGranted(cluster string, resource schema.GroupResource) bool {
+func (v *AccessSet) isGranted(cluster string, resource schema.GroupResource) bool {
 	for _, name := range []string{cluster, AllClusters} {
 		if only, is := v.granted[name]; is && (only == nil || *only == resource) {
 			return true
@@ -168,32 +168,32 @@ const Resource = "resources"
 // AllClusters stands for all clusters among the names of clusters.
 const AllClusters = ""
 
-// Part implements access.Scope.
-func (v *Visible) Part(cluster string, resource schema.GroupResource) *access.Part {
-	if v.everything {
-		return access.Whole
+// ObjectSet implements access.Filter.
+func (v *AccessSet) ObjectSet(cluster string, resource schema.GroupResource) *access.ObjectSet {
+	if v.unlimited {
+		return access.AllObjects
 	}
-	return v.known(cluster, resource).part()
+	return v.known(cluster, resource).objectSet()
 }
 
 // Allows reports whether the reader may see an object. The namespace of an object without one is empty.
-func (v *Visible) Allows(cluster string, resource schema.GroupResource, namespace, name string) bool {
-	if v.everything {
+func (v *AccessSet) Allows(cluster string, resource schema.GroupResource, namespace, name string) bool {
+	if v.unlimited {
 		return true
 	}
 	k := v.known(cluster, resource)
-	return k.whole || k.allow(namespaceOf(resource, namespace, name), name)
+	return k.all || k.allow(namespaceOf(resource, namespace, name), name)
 }
 
-// IsWhole reports whether the reader sees all objects of a resource in a cluster by a grant of the hub, whatever the cluster says.
-func (v *Visible) IsWhole(cluster string, resource schema.GroupResource) bool {
-	return v.everything || v.known(cluster, resource).whole
+// AllowsAll reports whether the reader may read all objects of a resource in a cluster by a grant of the hub, whatever the cluster says.
+func (v *AccessSet) AllowsAll(cluster string, resource schema.GroupResource) bool {
+	return v.unlimited || v.known(cluster, resource).all
 }
 
-// Reaches reports whether the reader may see some object of a resource, in a cluster, or in any for AllClusters, and in a namespace, or in
-// all if that is empty.
-func (v *Visible) Reaches(cluster string, resource schema.GroupResource, namespace string) bool {
-	if v.everything {
+// AllowsAny reports whether the reader may read some object of a resource, in a cluster, or in any for AllClusters, and in a namespace, or
+// in all if that is empty.
+func (v *AccessSet) AllowsAny(cluster string, resource schema.GroupResource, namespace string) bool {
+	if v.unlimited {
 		return true
 	}
 	clusters := []string{cluster}
@@ -201,14 +201,14 @@ func (v *Visible) Reaches(cluster string, resource schema.GroupResource, namespa
 		clusters = v.clusters()
 	}
 	return slices.ContainsFunc(clusters, func(cluster string) bool {
-		part := v.Part(cluster, resource)
-		return part != nil && (namespace == "" || part.Reaches(namespace))
+		part := v.ObjectSet(cluster, resource)
+		return part != nil && (namespace == "" || part.MayHaveIn(namespace))
 	})
 }
 
-// Sees reports whether the reader may read anything in a cluster, with any verb.
-func (v *Visible) Sees(cluster string) bool {
-	if _, is := v.granted[cluster]; is || v.everything || len(v.grants(cluster)) > 0 {
+// AllowsAnyIn reports whether the reader may read anything in a cluster, with any verb.
+func (v *AccessSet) AllowsAnyIn(cluster string) bool {
+	if _, is := v.granted[cluster]; is || v.unlimited || len(v.grants(cluster)) > 0 {
 		return true
 	}
 	return slices.ContainsFunc(v.hub, func(g grant) bool {
@@ -220,20 +220,23 @@ func (v *Visible) Sees(cluster string) bool {
 
 // IsBehind reports whether the reader may be missing what a new right in a cluster shows: this replica has not read what has changed there,
 // or anything of its rights yet. Only clusters count whose rights show the reader something, or are not known.
-func (v *Visible) IsBehind() bool {
+func (v *AccessSet) IsBehind() bool {
 	return slices.ContainsFunc(v.behind, func(name string) bool {
 		return !v.isGranted(name, schema.GroupResource{}) && (v.states[name] == nil || len(v.grants(name)) > 0)
 	})
 }
 
-// KnowsHub reports whether Sees knows the grants of the hub. It does not if search does not copy the hub, or does not count its RBAC.
-func (v *Visible) KnowsHub() bool { return v.knowsHub }
+// KnowsHub reports whether AllowsAnyIn knows the grants of the hub. It does not if search does not copy the hub, or does not count its
+// RBAC.
+func (v *AccessSet) KnowsHub() bool { return v.knowsHub }
 
-// SeesAny reports whether the reader may read anything in any cluster.
-func (v *Visible) SeesAny() bool { return v.everything || slices.ContainsFunc(v.clusters(), v.Sees) }
+// AllowsAnywhere reports whether the reader may read anything in any cluster.
+func (v *AccessSet) AllowsAnywhere() bool {
+	return v.unlimited || slices.ContainsFunc(v.clusters(), v.AllowsAnyIn)
+}
 
 // clusters returns the clusters in which the reader may see something, and AllClusters.
-func (v *Visible) clusters() []string {
+func (v *AccessSet) clusters() []string {
 	names := sets.New(AllClusters)
 	for name := range v.states {
 		if len(v.grants(name)) > 0 {
@@ -251,13 +254,13 @@ func (v *Visible) clusters() []string {
 	return sets.List(names)
 }
 
-// Same reports whether another Visible shows the same of a resource in the clusters that a choice has.
-func (v *Visible) Same(other *Visible, resource schema.GroupResource, has func(cluster string) bool) bool {
-	if v.everything || other.everything {
-		return v.everything == other.everything
+// Same reports whether another AccessSet allows the same of a resource in the clusters that a choice has.
+func (v *AccessSet) Same(other *AccessSet, resource schema.GroupResource, has func(cluster string) bool) bool {
+	if v.unlimited || other.unlimited {
+		return v.unlimited == other.unlimited
 	}
 	for _, cluster := range append(v.clusters(), other.clusters()...) {
-		if (cluster == AllClusters || has(cluster)) && !v.Part(cluster, resource).Equal(other.Part(cluster, resource)) {
+		if (cluster == AllClusters || has(cluster)) && !v.ObjectSet(cluster, resource).Equal(other.ObjectSet(cluster, resource)) {
 			return false
 		}
 	}

@@ -20,7 +20,7 @@ import (
 
 type noteKey struct{}
 
-// WithNotes goes around the handler chain, so that the authorizer can tell the handler what the reader may see.
+// WithNotes goes around the handler chain, so that the authorizer can tell the handler what the reader may read.
 func WithNotes(chain http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		chain.ServeHTTP(w, req.WithContext(withNote(req.Context())))
@@ -28,16 +28,16 @@ func WithNotes(chain http.Handler) http.Handler {
 }
 
 // notes are what the parts of the handler chain tell the later ones about a request: RequestInfo what it is, and the authorizer what its
-// reader may see.
+// reader may read.
 type notes struct {
-	nested  atomic.Pointer[Nested]
-	visible atomic.Pointer[rights.Visible]
-	again   atomic.Pointer[decision]
-	judge   atomic.Pointer[judge]
+	nested    atomic.Pointer[Nested]
+	accessSet atomic.Pointer[rights.AccessSet]
+	again     atomic.Pointer[decision]
+	judge     atomic.Pointer[judge]
 }
 
 // decision decides about a request again. It returns nil if the request is not allowed any more.
-type decision func(context.Context) (*rights.Visible, error)
+type decision func(context.Context) (*rights.AccessSet, error)
 
 func withNote(ctx context.Context) context.Context {
 	return context.WithValue(ctx, noteKey{}, &notes{})
@@ -63,11 +63,11 @@ func nestedOf(ctx context.Context, path string) *Nested {
 	return nil
 }
 
-// note keeps what the reader of a request may see. The last decision counts: that about the request itself comes after those about
+// note keeps the access of the reader of a request. The last decision counts: that about the request itself comes after those about
 // impersonation.
-func note(ctx context.Context, visible *rights.Visible) {
+func note(ctx context.Context, accessSet *rights.AccessSet) {
 	if noted, ok := ctx.Value(noteKey{}).(*notes); ok {
-		noted.visible.Store(visible)
+		noted.accessSet.Store(accessSet)
 	}
 }
 
@@ -95,35 +95,35 @@ func judgeOf(ctx context.Context) *judge {
 }
 
 // decideAgain decides about a request as if it came now.
-func decideAgain(ctx context.Context) (*rights.Visible, error) {
+func decideAgain(ctx context.Context) (*rights.AccessSet, error) {
 	noted, ok := ctx.Value(noteKey{}).(*notes)
 	if !ok || noted.again.Load() == nil {
-		return visible(ctx)
+		return accessSetFrom(ctx)
 	}
 	return (*noted.again.Load())(ctx)
 }
 
-// visible returns what the reader of a request may see.
-func visible(ctx context.Context) (*rights.Visible, error) {
+// accessSetFrom returns the access of the reader of a request.
+func accessSetFrom(ctx context.Context) (*rights.AccessSet, error) {
 	noted, _ := ctx.Value(noteKey{}).(*notes)
 	reader, _ := request.UserFrom(ctx)
-	if noted == nil || reader == nil || noted.visible.Load() == nil || noted.visible.Load().Reader() != reader {
+	if noted == nil || reader == nil || noted.accessSet.Load() == nil || noted.accessSet.Load().Reader() != reader {
 		return nil, apierrors.NewInternalError(errors.New("there is no decision about what the reader may see"))
 	}
-	return noted.visible.Load(), nil
+	return noted.accessSet.Load(), nil
 }
 
 // attempts bounds how often a search begins again because rights have changed meanwhile.
 const attempts = 5
 
 // asReader runs a search as the reader of a request sees the store, by the rights that the store has at that moment.
-func (h *Handler) asReader(ctx context.Context, search func(*rights.Visible, *store.Store) error) error {
-	v, err := visible(ctx)
+func (h *Handler) asReader(ctx context.Context, search func(*rights.AccessSet, *store.Store) error) error {
+	v, err := accessSetFrom(ctx)
 	for range attempts {
 		if err != nil {
 			break
 		}
-		if err = search(v, h.store.For(v.Scope())); !errors.Is(err, access.ErrRightsChanged) {
+		if err = search(v, h.store.For(v.Filter())); !errors.Is(err, access.ErrRightsChanged) {
 			break
 		}
 		if v, err = h.rights.Renew(ctx, v); err == nil {
@@ -133,7 +133,7 @@ func (h *Handler) asReader(ctx context.Context, search func(*rights.Visible, *st
 	switch {
 	case errors.Is(err, access.ErrRightsChanged):
 		return unavailable("rights in clusters change all the time now: try again later")
-	case errors.Is(err, access.ErrScopeTooLarge):
+	case errors.Is(err, access.ErrFilterTooLarge):
 		return &apierrors.StatusError{ErrStatus: metav1.Status{
 			Status: metav1.StatusFailure, Code: http.StatusForbidden, Reason: metav1.StatusReasonForbidden,
 			Message: err.Error() + ": name clusters or namespaces, or ask for a role for whole clusters",

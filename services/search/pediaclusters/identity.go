@@ -1,7 +1,7 @@
 // Copyright The Tripod Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package members
+package pediaclusters
 
 import (
 	"context"
@@ -13,7 +13,7 @@ import (
 
 // identify makes sure that what the store has of a cluster is of this PediaCluster, and not of one that had the name before: readers of the
 // new one must not find what the former one had. It returns false if nothing may be copied yet. uids are nil if the database is away.
-func (m *Members) identify(ctx, waiting context.Context, cluster *v1alpha2.PediaCluster, uids map[string]string) bool {
+func (m *Controller) identify(ctx, waiting context.Context, cluster *v1alpha2.PediaCluster, uids map[string]string) bool {
 	name, uid := cluster.Name, string(cluster.UID)
 	switch r := m.running[name]; {
 	case name == m.Hub || uids == nil && r != nil || uids[name] == uid:

@@ -27,7 +27,7 @@ import (
 // given is a scope with certain parts, by "CLUSTER RESOURCE". asOf is the last change of rights that it knows, and generation that of each cluster.
 type given struct {
 	asOf       int64
-	parts      map[string]*access.Part
+	parts      map[string]*access.ObjectSet
 	generation int64
 }
 
@@ -45,16 +45,16 @@ func lastRights(t testing.TB, s *Store) int64 {
 	return index.Changed
 }
 
-func (g given) Part(cluster string, resource schema.GroupResource) *access.Part {
+func (g given) ObjectSet(cluster string, resource schema.GroupResource) *access.ObjectSet {
 	return g.parts[cluster+" "+resource.String()]
 }
 
-func randomPart(r *rand.Rand, all []known) *access.Part {
+func randomPart(r *rand.Rand, all []known) *access.ObjectSet {
 	namespaces, names, objects := sets.New[string](), sets.New[string](), sets.New[[2]string]()
 	for range r.IntN(3) {
 		switch o := all[r.IntN(len(all))]; r.IntN(6) {
 		case 0:
-			return access.Whole
+			return access.AllObjects
 		case 1, 2:
 			namespaces.Insert(pick(r, []string{"default", "kube-system", "team_a", "Team", "teamXa", "TEAM"}))
 		case 3:
@@ -63,12 +63,12 @@ func randomPart(r *rand.Rand, all []known) *access.Part {
 			objects.Insert([2]string{o.Namespace, o.Name}, [2]string{"default", o.Name})
 		}
 	}
-	return partOf(namespaces, names, objects)
+	return objectSetOf(namespaces, names, objects)
 }
 
-// partOf is access.NewPart for sets.
-func partOf(namespaces, names sets.Set[string], objects sets.Set[[2]string]) *access.Part {
-	return access.NewPart(namespaces.UnsortedList(), names.UnsortedList(), objects.UnsortedList())
+// objectSetOf is access.NewObjectSet for sets.
+func objectSetOf(namespaces, names sets.Set[string], objects sets.Set[[2]string]) *access.ObjectSet {
+	return access.NewObjectSet(namespaces.UnsortedList(), names.UnsortedList(), objects.UnsortedList())
 }
 
 // TestAScopeHidesTheRest holds that a search with a scope finds what it would find if the database had nothing else. Owners, counts and pages included.
@@ -81,7 +81,7 @@ func TestAScopeHidesTheRest(t *testing.T) {
 		changed := lastRights(t, s)
 		some := 0
 		for range queries {
-			scope := given{asOf: changed, parts: map[string]*access.Part{}}
+			scope := given{asOf: changed, parts: map[string]*access.ObjectSet{}}
 			shared := randomPart(r, all)
 			for _, cluster := range []string{"east", "north", "west"} {
 				for _, kind := range []streams.Kind{deployments, replicaSets, pods, nodes} {
@@ -94,7 +94,7 @@ func TestAScopeHidesTheRest(t *testing.T) {
 			}
 			var visible []known
 			for _, o := range all {
-				if scope.Part(o.cluster, o.kind.GroupResource()).Allows(o.Namespace, o.Name) {
+				if scope.ObjectSet(o.cluster, o.kind.GroupResource()).Has(o.Namespace, o.Name) {
 					visible = append(visible, o)
 				}
 			}
@@ -140,7 +140,7 @@ func TestAnOldScopeIsRefused(t *testing.T) {
 		now := func() given {
 			index, err := s.RightsIndex(t.Context())
 			require.NoError(t, err)
-			return given{asOf: index.Changed, generation: index.Generations["east"], parts: map[string]*access.Part{"east pods": access.Whole}}
+			return given{asOf: index.Changed, generation: index.Generations["east"], parts: map[string]*access.ObjectSet{"east pods": access.AllObjects}}
 		}
 		role := func(version, rules string, labels string) Batch {
 			o := object("a", "r", version)
@@ -217,18 +217,18 @@ func TestAClusterThatNamesTooMuchKeepsNobodyFromOthers(t *testing.T) {
 		return all
 	}
 	roles := streams.Kind{GroupVersionResource: rbacv1.SchemeGroupVersion.WithResource("roles"), Name: "Role", Namespaced: true}
-	honest := partOf(names(1000, "ns"), nil, nil)
+	honest := objectSetOf(names(1000, "ns"), nil, nil)
 	each(t, func(t *testing.T, s *Store) {
 		for _, cluster := range []string{"honest", "liar", "twin"} {
 			for _, kind := range []streams.Kind{pods, roles} {
 				require.NoError(t, s.Write(t.Context(), openStream(t, s, cluster, kind), Batch{Changes: []Change{{Object: object("ns7", "web", "1")}}}))
 			}
 		}
-		for name, liar := range map[string][2]*access.Part{
-			"one resource":  {partOf(names(access.MaxValues, "x"), nil, nil), honest},
-			"two resources": {partOf(names(access.MaxValues/2, "x"), nil, nil), partOf(nil, names(access.MaxValues/2, "y"), nil)},
+		for name, liar := range map[string][2]*access.ObjectSet{
+			"one resource":  {objectSetOf(names(access.MaxValues, "x"), nil, nil), honest},
+			"two resources": {objectSetOf(names(access.MaxValues/2, "x"), nil, nil), objectSetOf(nil, names(access.MaxValues/2, "y"), nil)},
 		} {
-			scope := given{asOf: lastRights(t, s), parts: map[string]*access.Part{
+			scope := given{asOf: lastRights(t, s), parts: map[string]*access.ObjectSet{
 				"honest pods": honest, "honest roles.rbac.authorization.k8s.io": honest,
 				"liar pods": liar[0], "liar roles.rbac.authorization.k8s.io": liar[1], "twin pods": liar[0], "twin roles.rbac.authorization.k8s.io": liar[1],
 			}}
@@ -254,8 +254,8 @@ func TestANamespaceThatNamesTooManyObjectsKeepsNobodyFromOthers(t *testing.T) {
 				require.NoError(t, s.Write(t.Context(), openStream(t, s, cluster, pods), Batch{Changes: []Change{{Object: object(namespace, "web", "1")}}}))
 			}
 		}
-		scope := given{asOf: lastRights(t, s), parts: map[string]*access.Part{
-			"east pods": partOf(sets.New("ns3"), nil, objects), "west pods": partOf(sets.New("ns2"), nil, sets.New([2]string{"ns1", "web"})),
+		scope := given{asOf: lastRights(t, s), parts: map[string]*access.ObjectSet{
+			"east pods": objectSetOf(sets.New("ns3"), nil, objects), "west pods": objectSetOf(sets.New("ns2"), nil, sets.New([2]string{"ns1", "web"})),
 		}}
 		for _, clusters := range [][]string{nil, {"east"}} {
 			var names []string
@@ -265,10 +265,10 @@ func TestANamespaceThatNamesTooManyObjectsKeepsNobodyFromOthers(t *testing.T) {
 			assert.Len(t, names, map[bool]int{true: 4, false: 2}[clusters == nil])
 			assert.Equal(t, []string{"east (objects by name in namespace ns2)"}, page.LeftOut)
 		}
-		scope.parts["east pods"] = partOf(nil, nil, objects.Clone().Delete([2]string{"ns1", "web"}))
+		scope.parts["east pods"] = objectSetOf(nil, nil, objects.Clone().Delete([2]string{"ns1", "web"}))
 		_, err := s.For(scope).List(t.Context(), []schema.GroupVersionResource{pods.GroupVersionResource}, &query.Query{Clusters: query.Choice{In: []string{"east"}}},
 			func(Found) error { return nil })
-		assert.ErrorIs(t, err, access.ErrScopeTooLarge, "nothing else is there")
+		assert.ErrorIs(t, err, access.ErrFilterTooLarge, "nothing else is there")
 	})
 }
 
@@ -280,17 +280,17 @@ func TestAScopeThatIsTooLargeIsRefused(t *testing.T) {
 	}
 	each(t, func(t *testing.T, s *Store) {
 		require.NoError(t, s.Write(t.Context(), openStream(t, s, "east", pods), Batch{Changes: []Change{{Object: object("ns7", "web", "1")}}}))
-		scope := given{asOf: lastRights(t, s), parts: map[string]*access.Part{"east pods": partOf(namespaces, nil, nil)}}
+		scope := given{asOf: lastRights(t, s), parts: map[string]*access.ObjectSet{"east pods": objectSetOf(namespaces, nil, nil)}}
 		ask := func(q query.Query) (n int, err error) {
 			_, err = s.For(scope).List(context.Background(), []schema.GroupVersionResource{pods.GroupVersionResource}, &q, func(Found) error { n++; return nil })
 			return n, err
 		}
 		_, err := ask(query.Query{})
-		require.ErrorIs(t, err, access.ErrScopeTooLarge)
+		require.ErrorIs(t, err, access.ErrFilterTooLarge)
 		n, err := ask(query.Query{Namespaces: query.Choice{In: []string{"ns7"}}})
 		require.NoError(t, err)
 		assert.Equal(t, 1, n)
-		scope.parts["east pods"] = partOf(sets.New(sets.List(namespaces)[:access.MaxValues-10]...), nil, nil)
+		scope.parts["east pods"] = objectSetOf(sets.New(sets.List(namespaces)[:access.MaxValues-10]...), nil, nil)
 		n, err = ask(query.Query{})
 		require.NoError(t, err)
 		assert.Equal(t, 1, n, "as many as a statement can")

@@ -52,8 +52,8 @@ const (
 // clusterWide stands for ClusterRoles and ClusterRoleBindings among namespaces.
 const clusterWide = ""
 
-// member is a cluster with rights.
-type member struct {
+// clusterRights are the rights in a cluster.
+type clusterRights struct {
 	name   string
 	limits limits
 	// state is what was read last, or nil.
@@ -84,7 +84,7 @@ type object struct {
 }
 
 // isOf reports whether a member is what the store had at a moment, or later.
-func (m *member) isOf(now *index) bool {
+func (m *clusterRights) isOf(now *index) bool {
 	state := m.state.Load()
 	if state == nil || state.recheck && time.Since(state.began) > m.pause() {
 		return false
@@ -93,13 +93,13 @@ func (m *member) isOf(now *index) bool {
 }
 
 // read reads what has changed in a cluster. Whatever is wrong with its objects closes their namespace, or the cluster, and is no error.
-func (r *Rights) read(m *member) error {
+func (r *Rights) read(m *clusterRights) error {
 	err := r.readAlone(m)
 	r.pool.makeRoom(nil) // others may have counted on this member while it was being read
 	return err
 }
 
-func (r *Rights) readAlone(m *member) error {
+func (r *Rights) readAlone(m *clusterRights) error {
 	time.Sleep(m.rest(time.Now()))
 	r.slots <- struct{}{}
 	m.own.Lock()
@@ -129,18 +129,18 @@ func (r *Rights) readAlone(m *member) error {
 	r.countClosed()
 	r.grants.replace(m.name, state.serial)
 	if before != nil {
-		r.tell()
+		r.notify()
 	}
 	return nil
 }
 
 // rest is how long a cluster waits for its next read.
-func (m *member) rest(now time.Time) time.Duration {
+func (m *clusterRights) rest(now time.Time) time.Duration {
 	return min(restOfReads*m.took, maxRest) - now.Sub(m.ended)
 }
 
 // forget has the next read begin from nothing.
-func (m *member) forget() {
+func (m *clusterRights) forget() {
 	for _, bytes := range m.used {
 		m.add(m, -bytes)
 	}
@@ -148,7 +148,7 @@ func (m *member) forget() {
 }
 
 // update reads the objects that have changed since a state.
-func (m *member) update(before *cluster, from *access.RightsReading) error {
+func (m *clusterRights) update(before *cluster, from *access.RightsReading) error {
 	after := int64(0)
 	if before != nil && m.objects != nil && m.clusterID == from.ClusterID && (len(m.closed) == 0 || time.Since(m.whole) < m.pause()) {
 		after = before.generation
@@ -181,7 +181,7 @@ func (m *member) update(before *cluster, from *access.RightsReading) error {
 	return err
 }
 
-func (m *member) remove(id int64) {
+func (m *clusterRights) remove(id int64) {
 	o, kept := m.objects[id]
 	if !kept {
 		return
@@ -197,7 +197,7 @@ func (m *member) remove(id int64) {
 }
 
 // put keeps an object, or closes namespaces if there is no room.
-func (m *member) put(o access.RBACObject) {
+func (m *clusterRights) put(o access.RBACObject) {
 	namespace := clusterWide
 	if o.Resource == "roles" || o.Resource == "rolebindings" {
 		namespace = o.Namespace
@@ -227,7 +227,7 @@ func (m *member) put(o access.RBACObject) {
 }
 
 // makeRoom closes a namespace that has too much, and those with most while all of them have too much.
-func (m *member) makeRoom(namespace string) {
+func (m *clusterRights) makeRoom(namespace string) {
 	switch {
 	case namespace == clusterWide && m.used[clusterWide] > m.limits.cluster:
 		m.close(fmt.Sprintf("its ClusterRoles and ClusterRoleBindings take more than %d KiB", m.limits.cluster>>10), clusterWide)
@@ -251,7 +251,7 @@ func (m *member) makeRoom(namespace string) {
 }
 
 // close forgets the objects of namespaces.
-func (m *member) close(why string, namespaces ...string) {
+func (m *clusterRights) close(why string, namespaces ...string) {
 	for _, namespace := range namespaces {
 		m.closed[namespace] = why
 	}
@@ -266,7 +266,7 @@ func (m *member) close(why string, namespaces ...string) {
 }
 
 // fill makes a state of what a member has. What is wrong with it closes namespaces, or the cluster.
-func (m *member) fill(state *cluster, from *access.RightsReading) {
+func (m *clusterRights) fill(state *cluster, from *access.RightsReading) {
 	var err error
 	if state.identities, err = decodePolicy(from.Policy); err != nil {
 		state.unknown = "its policy of rights is wrong: " + err.Error()
@@ -284,7 +284,7 @@ func (m *member) fill(state *cluster, from *access.RightsReading) {
 }
 
 // fillWith makes a state of the objects that a member keeps. unknown says why nothing is known of the cluster, and is empty otherwise.
-func (m *member) fillWith(state *cluster, unknown string) {
+func (m *clusterRights) fillWith(state *cluster, unknown string) {
 	state.tooLarge, state.closed = maps.Clone(m.closed), maps.Clone(m.closed)
 	for _, o := range m.objects {
 		if o.wrong != "" {

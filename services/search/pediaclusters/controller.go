@@ -1,7 +1,7 @@
 // Copyright The Tripod Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package members
+package pediaclusters
 
 import (
 	"cmp"
@@ -38,13 +38,13 @@ var (
 	resources = v1alpha2.GroupVersion.WithResource("clustersyncresources")
 )
 
-// interval is how often members are compared with PediaClusters, and their states told.
+// interval is how often members are compared with PediaClusters, and their states written.
 const interval = 2 * time.Second
 
-// Members runs a member for each PediaCluster.
-type Members struct {
+// Controller runs a member for each PediaCluster, and writes the status.
+type Controller struct {
 	Options
-	copying member.Shared
+	copying member.Dependencies
 	store   *store.Store
 	shards  *shards.Shards
 	client  dynamic.Interface
@@ -72,8 +72,8 @@ type running struct {
 	invalid    error
 	unresolved bool
 	apiServer  string
-	// told are the resources in the status that this replica has written last.
-	told []v1alpha2.GroupStatus
+	// written are the resources in the status that this replica has written last.
+	written []v1alpha2.GroupStatus
 	*member.Member
 	end  context.CancelFunc
 	done chan struct{}
@@ -94,8 +94,8 @@ type Options struct {
 }
 
 // New returns the members that the PediaClusters of a cluster name.
-func New(client dynamic.Interface, memory *hub.Memory, o Options, shared member.Shared) *Members {
-	m := &Members{
+func New(client dynamic.Interface, memory *hub.Memory, o Options, shared member.Dependencies) *Controller {
+	m := &Controller{
 		Options: o, copying: shared, store: shared.Store, shards: shared.Shards, client: client, running: map[string]*running{},
 		objects:     hub.New(client, memory, func() {}),
 		credentials: credentials{objects: hub.New(client, memory, func() {}), namespace: o.SecretNamespace},
@@ -111,7 +111,7 @@ func New(client dynamic.Interface, memory *hub.Memory, o Options, shared member.
 }
 
 // Run copies clusters until the context ends.
-func (m *Members) Run(ctx context.Context) {
+func (m *Controller) Run(ctx context.Context) {
 	var group wait.Group
 	defer m.removals.group.Wait()
 	defer group.Wait()
@@ -132,8 +132,8 @@ func (m *Members) Run(ctx context.Context) {
 // forgetInterval is how often search looks for clusters that were not removed, because the replica that should have is gone.
 const forgetInterval = 20 * time.Second
 
-// forget removes clusters whose PediaCluster is gone. It looks twice, because another replica may have heard of a new one before this one.
-func (m *Members) forget(ctx context.Context) {
+// forget removes clusters whose PediaCluster is gone. It looks twice, because another replica may have seen a new one before this one.
+func (m *Controller) forget(ctx context.Context) {
 	names, err := m.store.Clusters(ctx)
 	unknown := map[string]bool{}
 	var begun []*removal
@@ -155,7 +155,7 @@ func (m *Members) forget(ctx context.Context) {
 }
 
 // reconcile makes members be what PediaClusters say, and tells their states.
-func (m *Members) reconcile(ctx context.Context) {
+func (m *Controller) reconcile(ctx context.Context) {
 	if m.Writable != nil && !m.Writable() {
 		return
 	}
@@ -203,13 +203,13 @@ func (m *Members) reconcile(ctx context.Context) {
 			m.start(ctx, name, wanted)
 			m.running[name] = wanted
 		}
-		m.tell(ctx, cluster, states, unreadable[name])
+		m.updateStatus(ctx, cluster, states, unreadable[name])
 	}
 	m.credentials.objects.Sweep()
 }
 
 // forgetMembers removes clusters whose members have ended. What is not removed soon goes on beside all else.
-func (m *Members) forgetMembers(ctx context.Context, names []string) {
+func (m *Controller) forgetMembers(ctx context.Context, names []string) {
 	waiting, cancel := context.WithTimeout(ctx, stopTime)
 	defer cancel()
 	for _, name := range names {
@@ -251,7 +251,7 @@ var errLimitedRBAC = errors.New(
 	"memberRBAC needs the ClusterRoles of the cluster, which search does not read with namespaces: leave out one of them")
 
 // start starts a member, unless something is wrong with its spec.
-func (m *Members) start(ctx context.Context, name string, r *running) {
+func (m *Controller) start(ctx context.Context, name string, r *running) {
 	r.apiServer, r.unresolved = r.spec.APIServer, r.invalid != nil
 	config, err := configOf(&r.spec)
 	switch {
@@ -313,7 +313,7 @@ func (r *running) ended(ctx context.Context) bool {
 }
 
 // stop ends all members at the same time, and waits for them.
-func (m *Members) stop() {
+func (m *Controller) stop() {
 	for _, r := range m.running {
 		if r.end != nil {
 			r.end()
@@ -326,13 +326,13 @@ func (m *Members) stop() {
 	}
 }
 
-// tell writes the status of a cluster if it has changed. One replica does that for all that copy the cluster. States are nil if the
+// updateStatus writes the status of a cluster if it has changed. One replica does that for all that copy the cluster. States are nil if the
 // database is away.
-func (m *Members) tell(ctx context.Context, cluster *v1alpha2.PediaCluster, states map[string]streams.State,
+func (m *Controller) updateStatus(ctx context.Context, cluster *v1alpha2.PediaCluster, states map[string]streams.State,
 	unreadable []access.Unreadable) {
 	r := m.running[cluster.Name]
 	if !m.shards.Mine(cluster.Name) {
-		r.told = nil
+		r.written = nil
 		return
 	}
 	var health member.Health
@@ -341,7 +341,7 @@ func (m *Members) tell(ctx context.Context, cluster *v1alpha2.PediaCluster, stat
 		health, streams = r.Status()
 		if !m.shards.Alone() {
 			var err error
-			if streams, err = member.Told(ctx, m.store, cluster.Name); err != nil {
+			if streams, err = member.StreamStatuses(ctx, m.store, cluster.Name); err != nil {
 				klog.V(2).InfoS("The state of a cluster is not known", "cluster", cluster.Name, "err", err)
 				return
 			}
@@ -357,8 +357,8 @@ func (m *Members) tell(ctx context.Context, cluster *v1alpha2.PediaCluster, stat
 		setReadable(&status, cluster, unreadable, tooLarge)
 	}
 	without := status
-	if without.SyncResources = cluster.Status.SyncResources; r.told != nil && equality.Semantic.DeepEqual(status.SyncResources, r.told) &&
-		equality.Semantic.DeepEqual(without, cluster.Status) {
+	if without.SyncResources = cluster.Status.SyncResources; r.written != nil &&
+		equality.Semantic.DeepEqual(status.SyncResources, r.written) && equality.Semantic.DeepEqual(without, cluster.Status) {
 		return
 	}
 	patch, err := json.Marshal(map[string]any{"status": status})
@@ -368,20 +368,20 @@ func (m *Members) tell(ctx context.Context, cluster *v1alpha2.PediaCluster, stat
 	if err != nil && !apierrors.IsNotFound(err) && ctx.Err() == nil {
 		klog.ErrorS(err, "Cannot tell the state of a cluster", "cluster", cluster.Name)
 	}
-	if r.told = nil; err == nil {
-		r.told = append([]v1alpha2.GroupStatus{}, status.SyncResources...)
+	if r.written = nil; err == nil {
+		r.written = append([]v1alpha2.GroupStatus{}, status.SyncResources...)
 	}
 }
 
 // list returns all objects of a resource.
-func (m *Members) list(resource schema.GroupVersionResource) ([]*unstructured.Unstructured, error) {
+func (m *Controller) list(resource schema.GroupVersionResource) ([]*unstructured.Unstructured, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.objects.List(resource)
 }
 
 // isGone reports whether it is known that a PediaCluster does not exist.
-func (m *Members) isGone(name string) bool {
+func (m *Controller) isGone(name string) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	_, err := m.objects.Of(clusters, "", name)
@@ -390,7 +390,7 @@ func (m *Members) isGone(name string) bool {
 
 // read returns the PediaClusters and the ClusterSyncResources. It fails if there are more than search follows: then it is unknown what they
 // have become.
-func (m *Members) read() (wanted map[string]*v1alpha2.PediaCluster, shared map[string]*unstructured.Unstructured, err error) {
+func (m *Controller) read() (wanted map[string]*v1alpha2.PediaCluster, shared map[string]*unstructured.Unstructured, err error) {
 	defer func() {
 		if err == nil {
 			m.unread = ""

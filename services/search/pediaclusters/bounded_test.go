@@ -1,7 +1,7 @@
 // Copyright The Tripod Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package members
+package pediaclusters
 
 import (
 	"errors"
@@ -24,7 +24,7 @@ import (
 )
 
 // boundedMembers returns members of a hub with some PediaClusters whose status or spec is large.
-func boundedMembers(t *testing.T, n int, status, spec any) *Members {
+func boundedMembers(t *testing.T, n int, status, spec any) *Controller {
 	t.Helper()
 	var objects []runtime.Object
 	for i := range n {
@@ -33,7 +33,7 @@ func boundedMembers(t *testing.T, n int, status, spec any) *Members {
 		}})
 	}
 	lists := map[schema.GroupVersionResource]string{clusters: "PediaClusterList", resources: "ClusterSyncResourcesList"}
-	m := New(fake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), lists, objects...), hub.StandardMemory(), Options{}, member.Shared{})
+	m := New(fake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), lists, objects...), hub.StandardMemory(), Options{}, member.Dependencies{})
 	m.objects.Bounds = hub.Bounds{Objects: 10, Bytes: 10_000}
 	t.Cleanup(m.objects.Stop)
 	return m
@@ -43,7 +43,7 @@ func boundedMembers(t *testing.T, n int, status, spec any) *Members {
 // copies.
 func TestTooManyPediaClustersChangeNothing(t *testing.T) {
 	large := map[string]any{"apiserver": strings.Repeat("x", 2000)}
-	for name, m := range map[string]*Members{"many": boundedMembers(t, 11, nil, nil), "large": boundedMembers(t, 6, nil, large)} {
+	for name, m := range map[string]*Controller{"many": boundedMembers(t, 11, nil, nil), "large": boundedMembers(t, 6, nil, large)} {
 		ends := 0
 		m.running["copied"] = &running{end: func() { ends++ }, done: make(chan struct{})}
 		require.Eventually(t, func() bool { _, _, err := m.read(); return errors.Is(err, hub.ErrTooMany) }, time.Minute, 10*time.Millisecond, name)

@@ -1,7 +1,7 @@
 // Copyright The Tripod Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package members
+package pediaclusters
 
 import (
 	"context"
@@ -32,7 +32,7 @@ func TestAMemberThatDoesNotEndHoldsUpNoOther(t *testing.T) {
 	client := fake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), map[schema.GroupVersionResource]string{clusters: "PediaClusterList", resources: "ClusterSyncResourcesList"})
 	door, err := member.NewDoor(member.Standard())
 	require.NoError(t, err)
-	m := New(client, hub.StandardMemory(), Options{}, member.Shared{Store: s, Door: door})
+	m := New(client, hub.StandardMemory(), Options{}, member.Dependencies{Store: s, Door: door})
 	slow := make(chan struct{})
 	add := func(name string, done chan struct{}) *int {
 		ends := new(int)

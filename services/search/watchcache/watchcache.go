@@ -1,12 +1,12 @@
 // Copyright The Tripod Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package feed hands the history of the database to watches.
+// Package watchcache keeps the newest history of the database in memory, for watches.
 //
 // A replica reads the newest transitions once, whatever number of watches it has, and keeps some of them in memory. A watch asks for what
 // follows a revision. If memory does not go back that far, the watch reads the database. So a slow watch takes no memory, and misses
 // nothing.
-package feed
+package watchcache
 
 import (
 	"context"
@@ -41,8 +41,8 @@ const (
 	nextBytes = 128 << 10
 )
 
-// Feed follows the history. Make one with New.
-type Feed struct {
+// Cache follows the history. Make one with New.
+type Cache struct {
 	store *store.Store
 	// keptBytes and awayAfter are Memory and the constant, except in tests.
 	keptBytes int
@@ -72,9 +72,9 @@ type Feed struct {
 	away bool
 }
 
-// New returns a feed from a store. It reads nothing without a subscriber.
-func New(s *store.Store) *Feed {
-	return &Feed{
+// New returns a watch cache for a store. It reads nothing without a subscriber.
+func New(s *store.Store) *Cache {
+	return &Cache{
 		store: s, keptBytes: Memory, awayAfter: awayAfter,
 		watches: map[int64]int{}, since: map[int64]int64{}, top: -1, changed: make(chan struct{}),
 	}
@@ -82,13 +82,13 @@ func New(s *store.Store) *Feed {
 
 // Subscription is a watch of some kinds.
 type Subscription struct {
-	feed     *Feed
+	cache    *Cache
 	kinds    []int64
 	replaced int
 }
 
 // Subscribe begins a watch of some kinds. Call Close at its end.
-func (f *Feed) Subscribe(kinds []int64) *Subscription {
+func (f *Cache) Subscribe(kinds []int64) *Subscription {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for _, kind := range kinds {
@@ -97,12 +97,12 @@ func (f *Feed) Subscribe(kinds []int64) *Subscription {
 	if f.end == nil {
 		f.start()
 	}
-	return &Subscription{feed: f, kinds: kinds, replaced: f.replaced}
+	return &Subscription{cache: f, kinds: kinds, replaced: f.replaced}
 }
 
 // Close ends a watch. The last one ends the reading.
 func (s *Subscription) Close() {
-	f := s.feed
+	f := s.cache
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for _, kind := range s.kinds {
@@ -117,7 +117,7 @@ func (s *Subscription) Close() {
 }
 
 // start starts a reader, after the last one has ended.
-func (f *Feed) start() {
+func (f *Cache) start() {
 	ctx, cancel := context.WithCancel(context.Background())
 	before, done := f.done, make(chan struct{})
 	f.end, f.done, f.away = cancel, done, false
@@ -153,7 +153,7 @@ func (s *Subscription) Next(
 		return h, news, err
 	}
 	defer release()
-	h, err = s.feed.store.Within(bounds).Transitions(ctx, after, s.kinds, about)
+	h, err = s.cache.store.Within(bounds).Transitions(ctx, after, s.kinds, about)
 	return h, news, err
 }
 
@@ -166,7 +166,7 @@ func sizeOf(transitions []*history.Transition) (bytes int64) {
 
 // kept returns what memory knows.
 func (s *Subscription) kept(after int64) (h history.History, news <-chan struct{}, known bool, err error) {
-	f := s.feed
+	f := s.cache
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	switch {
@@ -201,8 +201,8 @@ func (s *Subscription) kept(after int64) (h history.History, news <-chan struct{
 }
 
 // run reads until the context ends.
-func (f *Feed) run(ctx context.Context) {
-	heard, begun := time.Now(), false
+func (f *Cache) run(ctx context.Context) {
+	lastRead, begun := time.Now(), false
 	timer := time.NewTicker(interval)
 	defer timer.Stop()
 	for {
@@ -211,11 +211,11 @@ func (f *Feed) run(ctx context.Context) {
 			return
 		}
 		if err == nil {
-			heard, begun = time.Now(), true
+			lastRead, begun = time.Now(), true
 		} else {
 			klog.V(2).InfoS("The history cannot be read", "err", err)
 		}
-		f.setAway(time.Since(heard) > f.awayAfter)
+		f.setAway(time.Since(lastRead) > f.awayAfter)
 		select {
 		case <-ctx.Done():
 			return
@@ -224,23 +224,23 @@ func (f *Feed) run(ctx context.Context) {
 	}
 }
 
-func (f *Feed) setAway(away bool) {
+func (f *Cache) setAway(away bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.away != away {
 		f.away = away
-		f.tell()
+		f.notify()
 	}
 }
 
-// tell wakes all watches.
-func (f *Feed) tell() {
+// notify wakes all watches.
+func (f *Cache) notify() {
 	close(f.changed)
 	f.changed = make(chan struct{})
 }
 
 // read reads what is new. The first time, it only finds out where that begins.
-func (f *Feed) read(ctx context.Context, begun bool) error {
+func (f *Cache) read(ctx context.Context, begun bool) error {
 	last, err := f.store.Revision(ctx)
 	if err != nil {
 		return err
@@ -264,7 +264,7 @@ func (f *Feed) read(ctx context.Context, begun bool) error {
 }
 
 // begin sets where reading begins, also if the database has gone back.
-func (f *Feed) begin(last int64, begun bool) {
+func (f *Cache) begin(last int64, begun bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if begun && last >= f.top {
@@ -275,23 +275,23 @@ func (f *Feed) begin(last int64, begun bool) {
 		f.replaced++
 	}
 	f.clear(last)
-	f.tell()
+	f.notify()
 }
 
 // skip forgets what is in memory.
-func (f *Feed) skip(to int64) {
+func (f *Cache) skip(to int64) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.clear(to)
-	f.tell()
+	f.notify()
 }
 
-func (f *Feed) clear(at int64) {
+func (f *Cache) clear(at int64) {
 	f.since, f.kept, f.size, f.floor, f.top = map[int64]int64{}, nil, 0, at, at
 }
 
 // position returns from where on which kinds are to be read.
-func (f *Feed) position() (from int64, kinds []int64) {
+func (f *Cache) position() (from int64, kinds []int64) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for kind := range f.since {
@@ -309,7 +309,7 @@ func (f *Feed) position() (from int64, kinds []int64) {
 }
 
 // append adds what was read.
-func (f *Feed) append(h history.History) {
+func (f *Cache) append(h history.History) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.kept, f.top, f.rights = append(f.kept, h.Transitions...), h.UpTo, h.Rights
@@ -322,5 +322,5 @@ func (f *Feed) append(h history.History) {
 		f.floor = f.kept[drop].Revision
 	}
 	f.kept = slices.Delete(f.kept, 0, drop)
-	f.tell()
+	f.notify()
 }

@@ -15,27 +15,27 @@ import (
 	"github.com/tripod-k8s/tripod/services/search/store/database"
 )
 
-// Part is what a reader sees of a resource in a cluster. It does not change.
-type Part struct {
+// ObjectSet has the objects of a resource in a cluster that a reader may read. It does not change.
+type ObjectSet struct {
 	all bool
-	// namespaces are visible as a whole, names in any namespace or without one, and objects by namespace and name. All are sorted.
+	// namespaces are allowed as a whole, names in any namespace or without one, and objects by namespace and name. All are sorted.
 	namespaces, names []string
 	objects           [][2]string
 }
 
-// Size is how many values a statement binds for the part.
-func (p *Part) Size() int { return len(p.namespaces) + len(p.names) + 2*len(p.objects) }
+// Size is how many values a statement binds for the set.
+func (p *ObjectSet) Size() int { return len(p.namespaces) + len(p.names) + 2*len(p.objects) }
 
-// Whole is the part with all objects.
-var Whole = &Part{all: true}
+// AllObjects is the set of all objects.
+var AllObjects = &ObjectSet{all: true}
 
-// NewPart returns a part that has all objects of some namespaces, the objects with some names in any namespace, and others by namespace and
-// name. It is nil if it has nothing. It takes the slices, and sorts them.
-func NewPart(namespaces, names []string, objects [][2]string) *Part {
+// NewObjectSet returns a set that has all objects of some namespaces, the objects with some names in any namespace, and others by namespace
+// and name. It is nil if it has nothing. It takes the slices, and sorts them.
+func NewObjectSet(namespaces, names []string, objects [][2]string) *ObjectSet {
 	slices.Sort(namespaces)
 	slices.Sort(names)
 	slices.SortFunc(objects, comparePairs)
-	p := &Part{namespaces: slices.Compact(namespaces), names: slices.Compact(names)}
+	p := &ObjectSet{namespaces: slices.Compact(namespaces), names: slices.Compact(names)}
 	p.objects = slices.DeleteFunc(slices.Compact(objects), func(object [2]string) bool {
 		_, found := slices.BinarySearch(p.namespaces, object[0])
 		if !found {
@@ -53,8 +53,8 @@ func comparePairs(a, b [2]string) int {
 	return cmp.Or(cmp.Compare(a[0], b[0]), cmp.Compare(a[1], b[1]))
 }
 
-// Allows reports whether an object is in the part. The namespace of an object without one is empty.
-func (p *Part) Allows(namespace, name string) bool {
+// Has reports whether an object is in the set. The namespace of an object without one is empty.
+func (p *ObjectSet) Has(namespace, name string) bool {
 	if p == nil || p.all {
 		return p != nil
 	}
@@ -68,8 +68,8 @@ func (p *Part) Allows(namespace, name string) bool {
 	return found
 }
 
-// Reaches reports whether the part may have objects in a namespace.
-func (p *Part) Reaches(namespace string) bool {
+// MayHaveIn reports whether the set may have objects in a namespace.
+func (p *ObjectSet) MayHaveIn(namespace string) bool {
 	if p == nil || p.all || len(p.names) > 0 {
 		return p != nil
 	}
@@ -77,19 +77,19 @@ func (p *Part) Reaches(namespace string) bool {
 	return found || slices.ContainsFunc(p.objects, func(object [2]string) bool { return object[0] == namespace })
 }
 
-// Equal reports whether two parts have the same objects.
-func (p *Part) Equal(other *Part) bool {
+// Equal reports whether two sets have the same objects.
+func (p *ObjectSet) Equal(other *ObjectSet) bool {
 	return p == other || p != nil && other != nil && p.all == other.all &&
 		slices.Equal(p.namespaces, other.namespaces) && slices.Equal(p.names, other.names) && slices.Equal(p.objects, other.objects)
 }
 
-// In returns what a part has in some namespaces, and without a namespace: owners may have none. No namespaces stand for all.
-func (p *Part) In(namespaces []string) *Part {
+// InNamespaces returns what a set has in some namespaces, and without a namespace: owners may have none. No namespaces stand for all.
+func (p *ObjectSet) InNamespaces(namespaces []string) *ObjectSet {
 	if p == nil || p.all || len(namespaces) == 0 {
 		return p
 	}
 	has := sets.New(namespaces...).Insert("")
-	less := &Part{names: p.names}
+	less := &ObjectSet{names: p.names}
 	for _, namespace := range p.namespaces {
 		if has.Has(namespace) {
 			less.namespaces = append(less.namespaces, namespace)
@@ -106,9 +106,9 @@ func (p *Part) In(namespaces []string) *Part {
 	return less
 }
 
-// Without returns a part that does not name objects of some namespaces one by one.
-func (p *Part) Without(namespaces map[string]bool) *Part {
-	less := &Part{namespaces: p.namespaces, names: p.names}
+// WithoutObjectsIn returns a set that does not name objects of some namespaces one by one.
+func (p *ObjectSet) WithoutObjectsIn(namespaces map[string]bool) *ObjectSet {
+	less := &ObjectSet{namespaces: p.namespaces, names: p.names}
 	for _, object := range p.objects {
 		if !namespaces[object[0]] {
 			less.objects = append(less.objects, object)
@@ -120,8 +120,8 @@ func (p *Part) Without(namespaces map[string]bool) *Part {
 	return less
 }
 
-// Key is the same for equal parts only. Members choose the names, so it is a cryptographic hash.
-func (p *Part) Key() string {
+// Key is the same for equal sets only. Members choose the names, so it is a cryptographic hash.
+func (p *ObjectSet) Key() string {
 	if p.all {
 		return ""
 	}
@@ -144,8 +144,8 @@ func (p *Part) Key() string {
 	return string(sum.Sum(nil))
 }
 
-// Condition appends that a row of objects is in the part.
-func (p *Part) Condition(s *database.Statement, table string) {
+// Condition appends that a row of objects is in the set.
+func (p *ObjectSet) Condition(s *database.Statement, table string) {
 	if p.all {
 		return
 	}
@@ -164,21 +164,21 @@ func (p *Part) Condition(s *database.Statement, table string) {
 	s.Add(")")
 }
 
-// IsWhole reports whether the part has all objects.
-func (p *Part) IsWhole() bool { return p.all }
+// IsAll reports whether the set has all objects.
+func (p *ObjectSet) IsAll() bool { return p.all }
 
-// Namespaces are visible as a whole.
-func (p *Part) Namespaces() []string { return p.namespaces }
+// Namespaces are allowed as a whole.
+func (p *ObjectSet) Namespaces() []string { return p.namespaces }
 
-// Names are those of objects that are visible in any namespace, or without one.
-func (p *Part) Names() []string { return p.names }
+// Names are those of objects that are allowed in any namespace, or without one.
+func (p *ObjectSet) Names() []string { return p.names }
 
-// Objects are visible by namespace and name.
-func (p *Part) Objects() [][2]string { return p.objects }
+// Objects are allowed by namespace and name.
+func (p *ObjectSet) Objects() [][2]string { return p.objects }
 
 // Except returns what is left without some namespaces and objects.
-func (p *Part) Except(namespace func(string) bool, object func([2]string) bool) *Part {
-	less := &Part{names: p.names, namespaces: slices.DeleteFunc(slices.Clone(p.namespaces), namespace)}
+func (p *ObjectSet) Except(namespace func(string) bool, object func([2]string) bool) *ObjectSet {
+	less := &ObjectSet{names: p.names, namespaces: slices.DeleteFunc(slices.Clone(p.namespaces), namespace)}
 	less.objects = slices.DeleteFunc(slices.Clone(p.objects), object)
 	if len(less.namespaces)+len(less.names)+len(less.objects) == 0 {
 		return nil
