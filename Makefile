@@ -6,19 +6,26 @@ SHELL := bash
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 
-export CGO_ENABLED := 0
-# Without grpcnotrace, grpc links text/template, whose reflection keeps every method of every type:
-# the services would be a third larger. One set of flags everywhere shares the build cache.
-export GOFLAGS := -trimpath -tags=grpcnotrace -buildvcs=false
-BIN := bin
-ASSETS := $(BIN)/test-assets
-TOOLS := $(BIN)/tools
-
 # The version of Kubernetes is written once, in go.mod.
 KUBE_VERSION := $(shell sed -n 's|^.*k8s.io/kubernetes \(v[0-9.]*\).*|\1|p' go.mod)
 KUBE_MAJOR := $(word 1,$(subst ., ,$(KUBE_VERSION:v%=%)))
 KUBE_MINOR := $(word 2,$(subst ., ,$(KUBE_VERSION)))
-VERSION ?= $(or $(TAG),$(shell git describe --tags --always --dirty 2>/dev/null || echo dev))
+OWN_KUBE := $(KUBE_MAJOR).$(KUBE_MINOR)
+# Older minor versions, which KUBE=1.X selects. hack/kube makes a copy of this folder whose go.mod has that version, and runs make there.
+OLDER_KUBES := $(patsubst kube/%/go.mod,%,$(wildcard kube/*/go.mod))
+OF_OLDER_KUBE := $(filter $(OWN_KUBE),$(OLDER_KUBES))
+
+export CGO_ENABLED := 0
+# Without grpcnotrace, grpc links text/template, whose reflection keeps every method of every type:
+# the services would be a third larger. One set of flags everywhere shares the build cache. Files that only build with an older Kubernetes, or
+# without it, have a tag such as kube1.36.
+comma := ,
+export GOFLAGS := -trimpath -tags=grpcnotrace$(OF_OLDER_KUBE:%=$(comma)kube%) -buildvcs=false
+BIN := bin
+ASSETS := $(BIN)/test-assets
+TOOLS := $(BIN)/tools
+
+VERSION ?= $(or $(TAG),$(shell git describe --tags --always --dirty 2>/dev/null || echo dev))$(OF_OLDER_KUBE:%=-kube%)
 COMMIT := $(shell git rev-parse -q --verify HEAD || echo unknown)
 COMMIT_TIME := $(shell git log -1 --format=%ct 2>/dev/null || echo 0)
 BUILD_DATE := $(shell TZ=UTC git log -1 --date=format-local:%Y-%m-%dT%H:%M:%SZ --format=%cd 2>/dev/null || echo 1970-01-01T00:00:00Z)
@@ -52,9 +59,13 @@ RERUN_FAILS := --rerun-fails=1 --rerun-fails-max-failures=8 --rerun-fails-run-ro
 help: ## List the targets.
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z0-9-]+:.*## / {printf "  %-20s %s\n", $$1, $$2} /^##@/ {printf "\n%s\n", substr($$0, 5)}' $(MAKEFILE_LIST)
 
+ifeq ($(filter $(or $(KUBE),$(OWN_KUBE)),$(OWN_KUBE)),)
+include make/kube.mk
+else
 include make/build.mk
 include make/test.mk
 include make/check.mk
 include make/lab.mk
 include make/release.mk
 include make/tools.mk
+endif

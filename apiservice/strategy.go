@@ -41,12 +41,6 @@ func newStrategy[T runtime.Object](o Objects[T], typer runtime.ObjectTyper, g Gr
 // NamespaceScoped implements rest.RESTCreateStrategy.
 func (s strategy[T]) NamespaceScoped() bool { return !s.ClusterScoped }
 
-// AllowCreateOnUpdate implements rest.RESTUpdateStrategy.
-func (s strategy[T]) AllowCreateOnUpdate(context.Context) bool { return s.CreateOnUpdate }
-
-// AllowUnconditionalUpdate implements rest.RESTUpdateStrategy.
-func (s strategy[T]) AllowUnconditionalUpdate(context.Context) bool { return s.UnconditionalUpdate }
-
 // Canonicalize implements rest.RESTCreateStrategy.
 func (s strategy[T]) Canonicalize(runtime.Object) {}
 
@@ -141,9 +135,6 @@ func (s strategy[T]) match(label labels.Selector, field fields.Selector) storage
 
 // statusStrategy changes nothing but the status.
 type statusStrategy[T runtime.Object] struct{ strategy[T] }
-
-// AllowCreateOnUpdate implements rest.RESTUpdateStrategy. There is no status without an object.
-func (s statusStrategy[T]) AllowCreateOnUpdate(context.Context) bool { return false }
 
 // PrepareForUpdate implements rest.RESTUpdateStrategy.
 func (s statusStrategy[T]) PrepareForUpdate(_ context.Context, object, old runtime.Object) {

@@ -4,10 +4,11 @@
 ##@ Check
 
 # Every check has a fix beside it, verify-X and fix-X, but only a person can fix docs or decide what to do about an advisory.
-CHECKS := kubernetes insides tidy advisories proto generated docs licences lint
+# With an older Kubernetes (make/kube.mk), those are left out that do not depend on the version.
+CHECKS := kubernetes insides tidy advisories generated lint $(if $(OF_OLDER_KUBE),,proto docs licences older)
 
 .PHONY: verify
-verify: $(CHECKS:%=verify-%) ## Check vet, lint, formatting, contracts, generated code, docs, go.mod, replace lines, Kubernetes' insides and licence headers.
+verify: $(CHECKS:%=verify-%) ## Check vet, lint, formatting, contracts, generated code, docs, go.mod, replace lines, Kubernetes' insides, older versions and licence headers.
 
 .PHONY: fix
 fix: $(filter-out fix-insides fix-docs fix-advisories,$(CHECKS:%=fix-%)) ## Repair the findings of `make verify` that a program can repair.
@@ -18,16 +19,27 @@ verify-kubernetes: ## Check that each Kubernetes module has its replace line at 
 fix-kubernetes:
 	go run -trimpath ./hack/kubernetes-replaces -fix tools/e2e
 
+# What compiles no Kubernetes. CI does the rest for older versions in a job of its own.
+.PHONY: verify-older fix-older type-check
+verify-older: ## Check modules, Kubernetes' insides, advisories and types with the older versions of Kubernetes.
+	@$(foreach kube,$(OLDER_KUBES),$(MAKE) verify-kubernetes verify-insides verify-tidy verify-advisories type-check KUBE=$(kube) &&) true
+fix-older:
+	@$(foreach kube,$(OLDER_KUBES),$(MAKE) fix-kubernetes fix-tidy fix-generated KUBE=$(kube) &&) true
+type-check: ## Check the types of all packages and tests without compiling what they import; a minute for another version of Kubernetes.
+	go run -trimpath ./hack/type-check $(PACKAGES)
+
 .PHONY: bump-kubernetes
 bump-kubernetes: ## Require another version of Kubernetes, and say what a person must look at (VERSION=v1.X.Y).
 	go run -trimpath ./hack/bump-kubernetes -version '$(VERSION)'
 
+# The list of this version says which of our files rely on what. In that of an older one, only the declarations count.
+INSIDES_FLAGS := $(if $(OF_OLDER_KUBE),-ours=false)
 # `make fix` leaves fix-insides out: a person compares the declarations first.
 .PHONY: verify-insides fix-insides
 verify-insides: ## Check that the declarations of Kubernetes that Tripod relies on (hack/kubernetes-insides.yaml) have not changed.
-	go run -trimpath ./hack/kubernetes-insides
+	go run -trimpath ./hack/kubernetes-insides $(INSIDES_FLAGS)
 fix-insides: ## Record these declarations as they are now, after you adapted our code.
-	go run -trimpath ./hack/kubernetes-insides -fix
+	go run -trimpath ./hack/kubernetes-insides $(INSIDES_FLAGS) -fix
 
 MODULES := . lab $(LIBRARIES) $(patsubst %/go.mod,%,$(wildcard tools/go.mod tools/*/go.mod))
 
@@ -76,6 +88,7 @@ verify-generated: $(PROTO_TOOLS) $(CODE_TOOLS) ## Check that generated code is u
 	hack/verify-generated.sh docs/values.md go run -trimpath ./hack/gen-chart-values -output
 	hack/verify-generated.sh docs/flags.md go run -trimpath ./hack/gen-tables flags
 	hack/verify-generated.sh docs/secure.md go run -trimpath ./hack/gen-tables rules
+	hack/verify-generated.sh docs/kubernetes-versions.md go run -trimpath ./hack/kube -table
 	hack/verify-generated.sh proto hack/generate-proto.sh
 	@$(foreach types,$(SERVICE_TYPES),echo 'generate-types.sh: $(types)' && hack/verify-generated.sh $(types) hack/generate-types.sh $(types) &&) true
 	hack/verify-generated.sh services/search/crds hack/generate-crds.sh
@@ -87,6 +100,7 @@ fix-generated: $(PROTO_TOOLS) $(CODE_TOOLS)
 	go run -trimpath ./hack/gen-chart-values
 	go run -trimpath ./hack/gen-tables flags docs/flags.md
 	go run -trimpath ./hack/gen-tables rules docs/secure.md
+	go run -trimpath ./hack/kube -table docs/kubernetes-versions.md
 	hack/generate-proto.sh proto
 	@$(foreach types,$(SERVICE_TYPES),echo 'generate-types.sh: $(types)' && hack/generate-types.sh $(types) $(types) &&) true
 	hack/generate-crds.sh services/search/crds

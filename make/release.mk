@@ -7,9 +7,16 @@ DIST ?= dist
 RELEASE := $(abspath $(BIN))/release
 PLATFORMS := linux-amd64 linux-arm64
 
-.PHONY: release
-release: $(TOOLS)/helm ## Build a release into dist/: binaries, images, chart, SBOMs and checksums (TAG=v0.1.0), and sign it (SIGN_KEY=cosign.key).
-	rm -rf $(RELEASE) $(DIST)
+# Files of an older Kubernetes have its version in their names, such as v0.1.0-kube1.36. Checksums are of all files in dist/, so those of this
+# version are the last.
+.PHONY: release release-files
+release: ## Build a release into dist/, with each version of Kubernetes: binaries, images, chart, SBOMs and checksums (TAG=v0.1.0), and sign it (SIGN_KEY=cosign.key).
+	rm -rf $(DIST)
+	@$(foreach kube,$(if $(OF_OLDER_KUBE),,$(OLDER_KUBES)),$(MAKE) release-files KUBE=$(kube) DIST=$(abspath $(DIST)) &&) true
+	$(MAKE) release-files
+	$(if $(SIGN_KEY),GOWORK=off go run -C tools/sign . -key $(abspath $(SIGN_KEY)) $(abspath $(DIST)))
+release-files: $(TOOLS)/helm
+	rm -rf $(RELEASE)
 	@$(foreach platform,$(PLATFORMS),GOOS=$(word 1,$(subst -, ,$(platform))) GOARCH=$(word 2,$(subst -, ,$(platform))) \
 		$(MAKE) build build-controllers BIN=$(RELEASE)/$(platform) &&) true
 	$(pack_images) -binaries '$(PLATFORMS:%=$(RELEASE)/%)' -output $(RELEASE)/images
@@ -17,7 +24,6 @@ release: $(TOOLS)/helm ## Build a release into dist/: binaries, images, chart, S
 		-services '$(SERVICES)' -commands '$(COMMANDS)' \
 		-images $(RELEASE)/images -chart $(abspath deploy/helm/tripod) -helm $(abspath $(TOOLS)/helm) \
 		-documents '$(abspath LICENSE README.md)' -output $(abspath $(DIST))
-	$(if $(SIGN_KEY),GOWORK=off go run -C tools/sign . -key $(abspath $(SIGN_KEY)) $(abspath $(DIST)))
 
 .PHONY: verify-release
 verify-release: ## Verify that the project's workflow signed the release in DIST (TAG=v0.1.0), or that a key did (KEY=cosign.pub), and its checksums.

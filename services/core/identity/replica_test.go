@@ -8,6 +8,7 @@ import (
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
+	"encoding/json"
 	"os"
 	"path/filepath"
 	"slices"
@@ -18,7 +19,6 @@ import (
 	"github.com/stretchr/testify/require"
 	"gopkg.in/go-jose/go-jose.v2/jwt"
 
-	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -121,22 +121,15 @@ func boundToken(t *testing.T, key *ecdsa.PrivateKey, issuer string, pod *api.Pod
 	return sign(t, key, issuer, public, private)
 }
 
-// claims returns the claims of a token for an hour.
-func claims(t *testing.T, account metav1.ObjectMeta, pod *api.Pod, secret *api.Secret, node *api.Node) (public *jwt.Claims, private any) {
-	t.Helper()
-	public, private, err := serviceaccount.Claims(
-		api.ServiceAccount{ObjectMeta: account}, pod, secret, node, nil, nil, 3600, 0, []string{ownIssuer}, nil)
-	require.NoError(t, err)
-	return public, private
-}
-
 // ofWebhook returns a token that is bound to the configuration of a webhook.
 func ofWebhook(t *testing.T) string {
-	webhook := &admissionregistrationv1.ValidatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: "webhook", UID: "uid of webhook"}}
-	public, private, err := serviceaccount.Claims(
-		api.ServiceAccount{ObjectMeta: named("builder")}, nil, nil, nil, webhook, nil, 3600, 0, []string{ownIssuer}, nil)
+	public, private := claims(t, named("builder"), nil, nil, nil)
+	data, err := json.Marshal(private)
 	require.NoError(t, err)
-	return sign(t, signingKey, ownIssuer, public, private)
+	var bound map[string]any
+	require.NoError(t, json.Unmarshal(data, &bound))
+	bound["kubernetes.io"].(map[string]any)["validatingwebhookconfiguration"] = map[string]any{"name": "webhook", "uid": "uid of webhook"}
+	return sign(t, signingKey, ownIssuer, public, bound)
 }
 
 // legacyToken returns the token that the Secret holds.

@@ -13,13 +13,10 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	genericapiserver "k8s.io/apiserver/pkg/server"
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
-	"k8s.io/client-go/tools/cache"
 	aggregatorscheme "k8s.io/kube-aggregator/pkg/apiserver/scheme"
 	"k8s.io/kubernetes/cmd/kube-apiserver/app"
 	"k8s.io/kubernetes/pkg/api/legacyscheme"
 	"k8s.io/kubernetes/pkg/controlplane"
-	controlplaneapiserver "k8s.io/kubernetes/pkg/controlplane/apiserver"
-	generatedopenapi "k8s.io/kubernetes/pkg/generated/openapi"
 
 	"github.com/tripod-k8s/tripod/internal/admission/ending"
 	"github.com/tripod-k8s/tripod/internal/admission/loopback"
@@ -72,9 +69,7 @@ func (c *Config) buildKube(ctx context.Context) error {
 	c.webhookFreshness = freshness
 	// The schemes decide the group-version-kinds in OpenAPI documents. kube-apiserver passes the same three.
 	schemes := []*runtime.Scheme{legacyscheme.Scheme, apiextensionsapiserver.Scheme, aggregatorscheme.Scheme}
-	generic, factory, storageFactory, err := controlplaneapiserver.BuildGenericConfig(
-		o.Kube.CompletedOptions, schemes, controlplane.DefaultAPIResourceConfigSource(), generatedopenapi.GetOpenAPIDefinitions,
-		informerName())
+	generic, factory, storageFactory, err := buildGeneric(o.Kube.CompletedOptions, schemes)
 	if err != nil {
 		return err
 	}
@@ -95,16 +90,6 @@ func (c *Config) buildKube(ctx context.Context) error {
 	o.Kube.Admission.GenericAdmission.Decorators = ending.Decorators(o.Kube.Admission.GenericAdmission.Decorators)
 	c.kube, _, _, err = app.CreateKubeAPIServerConfig(o.Kube, generic, c.informers, storageFactory)
 	return err
-}
-
-// informerName returns the name of kube-apiserver's informers in their metrics. Only the first server of a process has these, which
-// matters in tests.
-func informerName() *cache.InformerName {
-	name, err := cache.NewInformerName("kube-apiserver")
-	if err != nil {
-		return nil
-	}
-	return name
 }
 
 // applyTripod applies the options that kube-apiserver does not have. Admission and the storage of reviews use the authenticator, the

@@ -14,7 +14,6 @@ import (
 	definitioninstall "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/install"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apiextensions-apiserver/pkg/registry/customresource/tableconvertor"
-	definitiontable "k8s.io/apiextensions-apiserver/pkg/registry/customresourcedefinition/tableconvertor"
 	metatable "k8s.io/apimachinery/pkg/api/meta/table"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -200,9 +199,8 @@ func cellsOf(ctx context.Context, convertor rest.TableConvertor, object runtime.
 // apiServices has the columns that kube-aggregator shows. They need no store.
 var apiServices = &apiservicestorage.REST{}
 
-// definitions has the columns of CustomResourceDefinitions.
+// CustomResourceDefinitions have a scheme of their own.
 var (
-	definitions      = definitiontable.New()
 	definitionScheme = runtime.NewScheme()
 	definitionCodecs = serializer.NewCodecFactory(definitionScheme)
 )

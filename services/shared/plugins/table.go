@@ -3,6 +3,8 @@
 
 package plugins
 
+import "slices"
+
 // What a plugin decides about if it does not look at the kind of an object. All others decide about built-in kinds.
 const (
 	anything     = ""
@@ -15,7 +17,7 @@ const (
 )
 
 // all lists the plugins of kube-apiserver in its order (k8s.io/kubernetes/pkg/kubeapiserver/options/plugins.go).
-var all = []Plugin{
+var all = withOlder([]Plugin{
 	{"AlwaysAdmit", off, anything},
 	{"NamespaceAutoProvision", off, inNamespaces},
 	{"NamespaceLifecycle", on, inNamespaces},
@@ -55,4 +57,13 @@ var all = []Plugin{
 	{"ValidatingAdmissionWebhook", on, anything},
 	{"ResourceQuota", on, inNamespaces},
 	{"AlwaysDeny", off, anything},
+})
+
+// withOlder adds the plugins that only an older version of Kubernetes has, each after the one that older names.
+func withOlder(plugins []Plugin) []Plugin {
+	for after, plugin := range older {
+		i := slices.IndexFunc(plugins, func(p Plugin) bool { return p.Name == after })
+		plugins = slices.Insert(plugins, i+1, plugin)
+	}
+	return plugins
 }

@@ -121,6 +121,15 @@ func (a *application) publishService(t *testing.T, cluster *framework.Cluster, p
 		ObjectMeta: metav1.ObjectMeta{Name: "service"}, Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Name: "web", Port: 80}}},
 	}, metav1.CreateOptions{})
 	require.NoError(t, err)
+	//nolint:staticcheck // Before Kubernetes 1.37, the proxy of services goes by Endpoints.
+	_, err = client.CoreV1().Endpoints(p.namespace).Create(t.Context(), &corev1.Endpoints{
+		ObjectMeta: metav1.ObjectMeta{Name: "service"},
+		Subsets: []corev1.EndpointSubset{{
+			Addresses: []corev1.EndpointAddress{{IP: address, TargetRef: &corev1.ObjectReference{Kind: "Pod", Namespace: p.namespace, Name: p.name}}},
+			Ports:     []corev1.EndpointPort{{Name: "web", Port: int32(port)}},
+		}},
+	}, metav1.CreateOptions{})
+	require.NoError(t, err)
 	_, err = client.DiscoveryV1().EndpointSlices(p.namespace).Create(t.Context(), &discoveryv1.EndpointSlice{
 		ObjectMeta:  metav1.ObjectMeta{Name: "service", Labels: map[string]string{discoveryv1.LabelServiceName: "service"}},
 		AddressType: discoveryv1.AddressTypeIPv4,

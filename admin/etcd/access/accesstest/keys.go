@@ -114,13 +114,8 @@ func keyAttempts(conn *grpc.ClientConn, t Target) []attempt {
 	for name, op := range operations(t) {
 		switch op := op.Request.(type) {
 		case *pb.RequestOp_RequestRange:
-			all = append(all, unary("KV.Range", name, kv.Range, op.RequestRange), attempt{"KV.RangeStream", name, func(ctx context.Context) error {
-				stream, err := kv.RangeStream(ctx, op.RequestRange)
-				if err == nil {
-					_, err = stream.Recv()
-				}
-				return err
-			}})
+			all = append(all, unary("KV.Range", name, kv.Range, op.RequestRange))
+			all = append(all, rangeStreams(kv, name, op.RequestRange)...)
 		case *pb.RequestOp_RequestPut:
 			all = append(all, unary("KV.Put", name, kv.Put, op.RequestPut))
 		case *pb.RequestOp_RequestDeleteRange:
