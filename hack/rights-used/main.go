@@ -96,8 +96,8 @@ func check(directory string) error {
 	return nil
 }
 
-// ofExtensions reports whether extensions has the right that a partition of it has, too. The same code uses it, so tests need to use it only
-// once.
+// ofExtensions reports whether extensions has the right that a partition of it has, too. The same code uses it, so tests need to use it
+// only once.
 func ofExtensions(right trust.Right) bool {
 	_, rule, _ := strings.Cut(right.String(), ":")
 	return slices.ContainsFunc(list.Rights().Single(trust.UserOf(list.Extensions)), func(own trust.Right) bool {

@@ -113,7 +113,8 @@ func (c *client) withOwnWatches() *kubernetes.Client {
 }
 
 // Names returns the last segments of all keys below a key, and the revision of etcd at which it read them. It reads no values.
-func (c *Clients) Names(ctx context.Context, config *storagebackend.ConfigForResource, key string) (names []string, revision int64, err error) {
+func (c *Clients) Names(ctx context.Context, config *storagebackend.ConfigForResource, key string) (names []string, revision int64,
+	err error) {
 	shared, err := c.client(config)
 	if err != nil {
 		return nil, 0, err

@@ -35,7 +35,8 @@ type AdditionalBackends struct {
 func (o *AdditionalBackends) AddFlags(fs *pflag.FlagSet) {
 	fs.StringArrayVar(&o.Servers, backendFlag, o.Servers,
 		"Name of an additional API service, and the URLs of its replicas (NAME=https://host:port[,...]), or a name whose addresses are "+
-			"replicas (NAME=dns:///host:port). Repeat the flag for each service. The aggregator registers the group-versions that the service reports.")
+			"replicas (NAME=dns:///host:port). Repeat the flag for each service. The aggregator registers the group-versions "+
+			"that the service reports.")
 	fs.StringArrayVar(&o.GRPC, backendGRPCFlag, o.GRPC,
 		"Addresses (NAME=host:port[,...]) at which the replicas of an additional API service serve gRPC (--grpc-bind-address there), in the "+
 			"order of --backend.")

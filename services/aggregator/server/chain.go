@@ -181,7 +181,7 @@ func tooMany(c *genericapiserver.Config) http.Handler {
 	})
 }
 
-// reservation counts requests of the full chain as memory of their senders. Forwarders do so for all others.
+// reserve counts requests of the full chain as memory of their senders. Forwarders do so for all others.
 func (h *chains) reserve(next http.Handler, c *genericapiserver.Config) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		if sender, ok := request.UserFrom(req.Context()); ok {

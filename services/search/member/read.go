@@ -64,7 +64,7 @@ type event struct {
 	Object jsontext.Value  `json:"object"`
 }
 
-// initial reports whether the event ends the initial events of a streaming list.
+// initialEnd reports whether the event ends the initial events of a streaming list.
 func (e event) initialEnd(b bookmark) bool {
 	return e.Type == watch.Bookmark && b.Annotations[metav1.InitialEventsAnnotationKey] == "true"
 }
