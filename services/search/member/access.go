@@ -123,7 +123,9 @@ func (e *entrance) transport(config *rest.Config) (http.RoundTripper, error) {
 			if err := e.admitDial(); err != nil {
 				return nil, err
 			}
-			e.connections.open.Add(1)
+			if err := e.connections.awaitRoom(ctx); err != nil {
+				return nil, err
+			}
 			conn, err := dialer.DialContext(ctx, network, address)
 			if err != nil {
 				e.connections.open.Add(-1)

@@ -11,6 +11,7 @@ import (
 	"net/http/httptrace"
 	"sync"
 	"sync/atomic"
+	"time"
 )
 
 const (
@@ -29,11 +30,32 @@ const (
 type connections struct {
 	// requests are those whose answers are not read to their end, open are connections, and carriers are those with an answer.
 	requests, open, carriers atomic.Int64
-	connecting               chan struct{}
+	// connecting and inBulk are for requests that wait for a connection. Those that copy objects may be many.
+	connecting, inBulk chan struct{}
 }
 
 func newConnections() *connections {
-	return &connections{connecting: make(chan struct{}, connectsAtOnce)}
+	return &connections{connecting: make(chan struct{}, connectsAtOnce), inBulk: make(chan struct{}, connectsAtOnce)}
+}
+
+// roomInterval is how often a new connection looks whether there is room for it.
+const roomInterval = 20 * time.Millisecond
+
+// awaitRoom waits until a member has fewer connections than it may have, and counts one more. net/http may open several for a request before
+// it has one, and closes what it does not need.
+func (c *connections) awaitRoom(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
+	defer cancel()
+	for {
+		if now := c.open.Load(); now >= c.requests.Load()+idleConnections {
+			sleep(ctx, roomInterval)
+		} else if c.open.CompareAndSwap(now, now+1) {
+			return nil
+		}
+		if ctx.Err() != nil {
+			return limited("connections", "", "the API server takes no further requests on more than %d connections", idleConnections)
+		}
+	}
 }
 
 // carried is a request, which has a connection for some time.
@@ -51,13 +73,13 @@ type carried struct {
 }
 
 // send sends a request when it has its turn to wait for a connection. The answer has to be closed.
-func (c *connections) send(by http.RoundTripper, req *http.Request) (*http.Response, *carried, error) {
+func (c *connections) send(by http.RoundTripper, turns chan struct{}, req *http.Request) (*http.Response, *carried, error) {
 	select {
-	case c.connecting <- struct{}{}:
+	case turns <- struct{}{}:
 	case <-req.Context().Done():
 		return nil, nil, context.Cause(req.Context())
 	}
-	sent := &carried{of: c, isConnected: sync.OnceFunc(func() { <-c.connecting })}
+	sent := &carried{of: c, isConnected: sync.OnceFunc(func() { <-turns })}
 	c.requests.Add(1)
 	trace := &httptrace.ClientTrace{GotConn: func(got httptrace.GotConnInfo) { sent.connected(got.Conn) }}
 	resp, err := by.RoundTrip(req.WithContext(httptrace.WithClientTrace(req.Context(), trace)))

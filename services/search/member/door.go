@@ -296,9 +296,6 @@ func charge(to *rate.Limiter, changes int) { to.ReserveN(time.Now(), min(changes
 // admitDial refuses a connection after too many. For one request, net/http opens connections without an end and without a pause, if the API
 // server takes each, and then no request on it. One that cannot be opened does not count: an API server that is away has sent nothing.
 func (e *entrance) admitDial() error {
-	if e.connections.open.Load() >= e.connections.requests.Load()+idleConnections {
-		return limited("connections", "", "the API server takes no further requests on more than %d connections", idleConnections)
-	}
 	if e.dials.Tokens() >= 1 {
 		return nil
 	}

@@ -251,9 +251,9 @@ func (g *guard) RoundTrip(req *http.Request) (*http.Response, error) {
 	kind, _ := req.Context().Value(answerKey{}).(answer)
 	switch kind {
 	case inBulk:
-		return g.send(g.bulk, req)
+		return g.send(g.bulk, g.connections.inBulk, req)
 	case streamed:
-		return g.send(g.next, req)
+		return g.send(g.next, g.connections.connecting, req)
 	}
 	ctx, end := context.WithCancelCause(req.Context())
 	defer end(nil)
@@ -271,7 +271,7 @@ func (g *guard) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 	var resp *http.Response
 	var err error
-	slow.wait(func() { resp, err = g.send(g.next, req.WithContext(ctx)) }) //nolint:bodyclose // it is closed below
+	slow.wait(func() { resp, err = g.send(g.next, g.connections.connecting, req.WithContext(ctx)) }) //nolint:bodyclose // it is closed below
 	answered()
 	if err != nil {
 		return nil, cause(ctx, err)
@@ -305,14 +305,14 @@ func cause(ctx context.Context, err error) error {
 }
 
 // send sends a request, and decompresses the answer.
-func (g *guard) send(by http.RoundTripper, req *http.Request) (*http.Response, error) {
+func (g *guard) send(by http.RoundTripper, turns chan struct{}, req *http.Request) (*http.Response, error) {
 	req = req.Clone(req.Context())
 	accepted := "gzip"
 	if req.URL.Query().Get("watch") == "true" { // API servers compress none, and each would take memory as long as it lasts
 		accepted = "identity"
 	}
 	req.Header.Set("Accept-Encoding", accepted) // so no transport decompresses by itself
-	resp, sent, err := g.connections.send(by, req)
+	resp, sent, err := g.connections.send(by, turns, req)
 	if err != nil {
 		return nil, err
 	}
