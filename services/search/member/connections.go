@@ -41,8 +41,8 @@ func newConnections() *connections {
 // roomInterval is how often a new connection looks whether there is room for it.
 const roomInterval = 20 * time.Millisecond
 
-// awaitRoom waits until a member has fewer connections than it may have, and counts one more. net/http may open several for a request before
-// it has one, and closes what it does not need.
+// awaitRoom waits until a member has fewer connections than it may have, and counts one more. net/http may open several for a request
+// before it has one, and closes what it does not need.
 func (c *connections) awaitRoom(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
 	defer cancel()
