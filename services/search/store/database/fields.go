@@ -69,6 +69,44 @@ func (s *Statement) compare(c query.Condition, text func()) {
 	s.Add(")")
 }
 
+// listReader is a dialect that reads lists as tables.
+type listReader interface {
+	// valueAt appends the value at a path of a JSON value, or NULL, and textIn its text.
+	valueAt(s *Statement, in string, path []query.Step)
+	textIn(s *Statement, in string, path []query.Step)
+	// list appends a table of a name. Its column v has the elements of a value, and nothing if that is no list.
+	list(s *Statement, name string, value func())
+}
+
+// elementsOf makes one table of each list.
+func elementsOf(d listReader, s *Statement, c query.Condition) {
+	s.Add("EXISTS (SELECT 1 FROM ")
+	path, parent := c.Path, "o.object"
+	for i := 0; ; i++ {
+		next := indexOfEvery(path)
+		if next < 0 {
+			break
+		}
+		table := "e" + strconv.Itoa(i)
+		d.list(s.Add(Separator(i, "", ", ")), table, func() { d.valueAt(s, parent, path[:next]) })
+		parent, path = table+".v", path[next+1:]
+	}
+	if c.Exists {
+		d.textIn(s.Add(" WHERE "), parent, path)
+		s.Add(" IS NOT NULL)")
+		return
+	}
+	s.Add(" WHERE (")
+	d.valueAt(s, parent, path)
+	s.Add(") IS NOT NULL AND ")
+	s.compare(c, func() {
+		s.Add("COALESCE(")
+		d.textIn(s, parent, path)
+		s.Add(", '')")
+	})
+	s.Add(")")
+}
+
 // indexOfEvery returns where a path goes through each element of a list, or -1.
 func indexOfEvery(path []query.Step) int {
 	return slices.IndexFunc(path, func(step query.Step) bool { return step.List() && step.Index < 0 })

@@ -11,7 +11,6 @@ import (
 	"net"
 	"net/url"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/go-sql-driver/mysql"
@@ -226,37 +225,14 @@ func (d mysqlFamily) textIn(s *Statement, in string, path []query.Step) {
 	s.Add(") USING utf8mb4) END)")
 }
 
-// elements makes one table of each list. An element is in the column v.
-func (d mysqlFamily) elements(s *Statement, c query.Condition) {
-	s.Add("EXISTS (SELECT 1 FROM ")
-	path, parent := c.Path, "o.object"
-	for i := 0; ; i++ {
-		next := indexOfEvery(path)
-		if next < 0 {
-			break
-		}
-		table := "e" + strconv.Itoa(i)
-		s.Add(Separator(i, "", ", ") + "JSON_TABLE(CASE JSON_TYPE(")
-		d.valueAt(s, parent, path[:next])
-		s.Add(") WHEN 'ARRAY' THEN ")
-		d.valueAt(s, parent, path[:next])
-		s.Add(" ELSE '[]' END, '$[*]' COLUMNS (v JSON PATH '$')) " + table)
-		parent, path = table+".v", path[next+1:]
-	}
-	s.Add(" WHERE ")
-	if c.Exists {
-		d.textIn(s, parent, path)
-		s.Add(" IS NOT NULL)")
-		return
-	}
-	d.valueAt(s, parent, path)
-	s.Add(" IS NOT NULL AND ")
-	s.compare(c, func() {
-		s.Add("COALESCE(")
-		d.textIn(s, parent, path)
-		s.Add(", '')")
-	})
-	s.Add(")")
+func (d mysqlFamily) elements(s *Statement, c query.Condition) { elementsOf(d, s, c) }
+
+func (mysqlFamily) list(s *Statement, name string, value func()) {
+	s.Add("JSON_TABLE(CASE JSON_TYPE(")
+	value()
+	s.Add(") WHEN 'ARRAY' THEN ")
+	value()
+	s.Add(" ELSE '[]' END, '$[*]' COLUMNS (v JSON PATH '$')) " + name)
 }
 
 // rankNumber never converts a text that is no number. The end of a pattern is also before a line break at the end. A text in place of a

@@ -326,37 +326,14 @@ func (d postgres) textIn(s *Statement, in string, path []query.Step) {
 	s.Add(") #>> '{}' END)")
 }
 
-// elements makes one table of each list. An element is in the column v.
-func (d postgres) elements(s *Statement, c query.Condition) {
-	s.Add("EXISTS (SELECT 1 FROM ")
-	path, parent := c.Path, "o.object"
-	for i := 0; ; i++ {
-		next := indexOfEvery(path)
-		if next < 0 {
-			break
-		}
-		table := "e" + strconv.Itoa(i)
-		s.Add(Separator(i, "", ", ") + "jsonb_array_elements(CASE jsonb_typeof(")
-		d.valueAt(s, parent, path[:next])
-		s.Add(") WHEN 'array' THEN ")
-		d.valueAt(s, parent, path[:next])
-		s.Add(" ELSE '[]' END) " + table + "(v)")
-		parent, path = table+".v", path[next+1:]
-	}
-	if c.Exists {
-		d.textIn(s.Add(" WHERE "), parent, path)
-		s.Add(" IS NOT NULL)")
-		return
-	}
-	s.Add(" WHERE (")
-	d.valueAt(s, parent, path)
-	s.Add(") IS NOT NULL AND ")
-	s.compare(c, func() {
-		s.Add("COALESCE(")
-		d.textIn(s, parent, path)
-		s.Add(", '')")
-	})
-	s.Add(")")
+func (d postgres) elements(s *Statement, c query.Condition) { elementsOf(d, s, c) }
+
+func (postgres) list(s *Statement, name string, value func()) {
+	s.Add("jsonb_array_elements(CASE jsonb_typeof(")
+	value()
+	s.Add(") WHEN 'array' THEN ")
+	value()
+	s.Add(" ELSE '[]' END) " + name + "(v)")
 }
 
 func (postgres) rankNumber(s *Statement, text func(*Statement)) {
