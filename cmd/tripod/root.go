@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -23,7 +24,9 @@ func newRootCommand() *cobra.Command {
   tripod kubectl get pods -A   use it`,
 		SilenceUsage:  true,
 		SilenceErrors: true,
-		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		// How many letters may differ in a command that an error suggests.
+		SuggestionsMinimumDistance: 2,
+		RunE:                       func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	// A library adds a --version without effect to every command. This flag replaces it.
 	cmd.PersistentFlags().BoolFunc("version", "show the version and exit", func(string) error {
@@ -49,7 +52,43 @@ func newRootCommand() *cobra.Command {
 		newNewCommand(),
 		newVersionCommand(),
 	)
+	cmd.Args = knownCommand
+	cmd.SetFlagErrorFunc(withHelp)
+	nameHelp(cmd)
 	return cmd
+}
+
+// knownCommand is cobra.NoArgs with suggestions, which cobra makes only for a root command without Args.
+func knownCommand(cmd *cobra.Command, args []string) error {
+	err := cobra.NoArgs(cmd, args)
+	if err == nil {
+		return nil
+	}
+	if similar := cmd.SuggestionsFor(args[0]); len(similar) > 0 {
+		err = fmt.Errorf("%w (similar: %s)", err, strings.Join(similar, ", "))
+	}
+	return err
+}
+
+// nameHelp makes errors about the arguments of a command, and of those below it, name its help.
+func nameHelp(cmd *cobra.Command) {
+	for _, below := range cmd.Commands() {
+		nameHelp(below)
+	}
+	check := cmd.Args
+	if check == nil {
+		return
+	}
+	cmd.Args = func(cmd *cobra.Command, args []string) error {
+		if err := check(cmd, args); err != nil {
+			return withHelp(cmd, err)
+		}
+		return nil
+	}
+}
+
+func withHelp(cmd *cobra.Command, err error) error {
+	return fmt.Errorf("%w: see `%s --help`", err, cmd.CommandPath())
 }
 
 // addDataDirFlag adds the flag that names the instance.

@@ -43,8 +43,9 @@ func TestWrongCommandLinesAreRefused(t *testing.T) {
 		args []string
 		want string
 	}{
-		{"unknown command", []string{"nope"}, `unknown command "nope"`},
-		{"unknown flag", []string{"up", "--nope"}, "unknown flag: --nope"},
+		{"unknown command", []string{"nope"}, "unknown command \"nope\" for \"tripod\": see `tripod --help`"},
+		{"mistyped command", []string{"statsu"}, `unknown command "statsu" for "tripod" (similar: status)`},
+		{"unknown flag", []string{"up", "--nope"}, "unknown flag: --nope: see `tripod up --help`"},
 		{"argument for up", []string{"up", "nope"}, `unknown command "nope"`},
 		{"port out of range", []string{"up", "--port=70000"}, "--port 70000 is not between 0 and 65535"},
 		{"etcd that is no URL", []string{"up", "--etcd-servers=localhost"}, `etcd server "localhost" is not of the form`},
@@ -52,7 +53,7 @@ func TestWrongCommandLinesAreRefused(t *testing.T) {
 		{"no instance", []string{"status"}, "tripod does not run in"},
 		{"negative time", []string{"status", "--over=-1s"}, "--over -1s is negative"},
 		{"no replica to start with", []string{"up", "--core-replicas=0"}, "--core-replicas 0 is not between 1 and 20"},
-		{"scale nothing", []string{"scale", "--replicas=2"}, "accepts 1 arg(s), received 0"},
+		{"scale nothing", []string{"scale", "--replicas=2"}, "accepts 1 arg(s), received 0: see `tripod scale --help`"},
 		{"scale to no number", []string{"scale", "core"}, "say how many replicas: SERVICE=N, or SERVICE --replicas N"},
 		{"scale to two numbers", []string{"scale", "core=2", "--replicas=2"}, "say how many replicas: SERVICE=N, or SERVICE --replicas N"},
 		{"scale to an unknown number", []string{"scale", "core=two"}, `"two" is not a number of replicas`},
@@ -187,7 +188,7 @@ func TestNothingInTheWorkingDirectoryIsTrusted(t *testing.T) {
 	require.Error(t, err)
 	assert.Contains(t, said, earlier)
 	said, err = execute(t, "status", "--data-dir", ".tripod")
-	assert.EqualError(t, err, "tripod does not run in .tripod")
+	assert.EqualError(t, err, "tripod does not run in .tripod: start it with `tripod up`, or give its --data-dir")
 	assert.NotContains(t, said, earlier)
 }
 

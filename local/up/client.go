@@ -109,4 +109,6 @@ func ask(ctx context.Context, dataDir DataDir, method, path string, body []byte,
 	return nil
 }
 
-func notRunning(dataDir DataDir) error { return fmt.Errorf("tripod does not run in %s", dataDir) }
+func notRunning(dataDir DataDir) error {
+	return fmt.Errorf("tripod does not run in %s: start it with `tripod up`, or give its --data-dir", dataDir)
+}
