@@ -6,12 +6,19 @@ package both
 import (
 	"context"
 	"os"
+	"slices"
 	"testing"
 
 	"golang.org/x/sync/errgroup"
 
 	"github.com/tripod-k8s/tripod/test/framework"
 )
+
+// Emulated is the version of Kubernetes that both sides of StartClusters emulate, as in 1.36, or nothing.
+var Emulated = os.Getenv("TEST_EMULATED_VERSION")
+
+// Stock is the path of another kube-apiserver for the stock side of StartClusters, such as that of the version that Tripod emulates.
+var Stock = os.Getenv("TEST_STOCK")
 
 // AgainstStock is set if a second stock kube-apiserver takes the place of Tripod.
 var AgainstStock = os.Getenv("TEST_AGAINST") == "stock"
@@ -42,6 +49,10 @@ func Start[S any](ctx context.Context, start func(ctx context.Context, tripod bo
 
 // StartClusters starts a stock kube-apiserver with flags, and `tripod up` with arguments.
 func StartClusters(ctx context.Context, env *framework.Environment, flags, arguments []string) ([2]*framework.Cluster, error) {
+	if Emulated != "" {
+		emulate := []string{"--emulated-version=" + Emulated}
+		flags, arguments = slices.Concat(flags, emulate), slices.Concat(arguments, emulate)
+	}
 	return Start(ctx, func(ctx context.Context, tripod bool) (*framework.Cluster, error) {
 		if tripod {
 			up, err := env.StartTripod(ctx, framework.TripodOptions{Args: arguments})
@@ -50,7 +61,7 @@ func StartClusters(ctx context.Context, env *framework.Environment, flags, argum
 			}
 			return up.Cluster, nil
 		}
-		stock, err := env.StartStock(ctx, framework.StockOptions{Args: flags})
+		stock, err := env.StartStock(ctx, framework.StockOptions{Args: flags, Binary: Stock})
 		if err != nil {
 			return nil, err
 		}
