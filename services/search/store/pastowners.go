@@ -101,8 +101,8 @@ func (b *search) namedOwner(s *database.Statement, table string) {
 
 func (b *search) isNamedOwner(e *entry) bool { return b.q.Clusters.Has(e.Cluster) }
 
-// generationOf returns the objects of the past, of all kinds, that the reader sees and for which conditions hold: one for objects that are as
-// they were, and two for states that have ended.
+// generationOf returns the objects of the past, of all kinds, that the reader sees and for which conditions hold: one for objects that are
+// as they were, and two for states that have ended.
 func generationOf(ctx context.Context, t *database.Tx, b *search, unchanged, ended func(*database.Statement),
 	isEnded func(*entry) bool) (*parents, error) {
 	next := &parents{}
