@@ -60,6 +60,6 @@ func newTransport(own trust.Options, serverName string, peers *trust.Peers) *htt
 	if err != nil {
 		panic(err) // fails only for a transport that has HTTP/2 already
 	}
-	multiplexed.ReadIdleTimeout, multiplexed.PingTimeout = idleBeforePing, pingTimeout
+	multiplexed.ReadIdleTimeout, multiplexed.PingTimeout, multiplexed.WriteByteTimeout = idleBeforePing, pingTimeout, pingTimeout
 	return transport
 }

@@ -146,6 +146,8 @@ func (e *entrance) transport(config *rest.Config) (http.RoundTripper, error) {
 		return nil, err
 	}
 	h2.MaxHeaderListSize = headerSize
+	// An API server that takes no bytes would hold up what ends its requests: x/net/http2 writes a frame for that, whatever the context.
+	h2.WriteByteTimeout = e.writeTime
 	e.closeIdle = append(e.closeIdle, transport.CloseIdleConnections)
 	return transport, nil
 }

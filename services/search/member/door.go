@@ -70,8 +70,8 @@ type Door struct {
 	decoders chan struct{}
 	// slow is the one of large that all members have which have lost their pace.
 	slow *places
-	// patience and listTime are the constants, except in tests.
-	patience, listTime time.Duration
+	// patience, listTime and writeTime are the constants, except in tests.
+	patience, listTime, writeTime time.Duration
 
 	mu sync.Mutex
 	// allowances are those of members by their names, also of members that have ended.
@@ -142,8 +142,8 @@ func NewDoor(limits Limits) (*Door, error) {
 	watches.steady = true
 	return &Door{
 		Limits: limits, memory: semaphore.NewWeighted(limits.memoryOfBatches()), large: newPlaces(larges, larges), slow: newPlaces(1, 1),
-		largeOfRights: newPlaces(1, 1), patience: patience, listTime: listTime, places: newPlaces(allPlaces, allPlaces),
-		watches:    watches,
+		largeOfRights: newPlaces(1, 1), patience: patience, listTime: listTime, writeTime: writeTime,
+		places: newPlaces(allPlaces, allPlaces), watches: watches,
 		decoders:   make(chan struct{}, max(1, runtime.GOMAXPROCS(0)-1)),
 		allowances: map[string]*allowance{},
 	}, nil

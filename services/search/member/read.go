@@ -31,6 +31,8 @@ const (
 	watchTime = 5 * time.Minute
 	// listTime is how long a list may take.
 	listTime = time.Hour
+	// writeTime is how long an API server may take no byte of what search sends. A request waits so long for its end at most.
+	writeTime = 15 * time.Second
 	// emptyPages is how many pages in a row may have no objects.
 	emptyPages = 10
 	// firstByte is how long a member may take to begin an answer. It may have to list all objects before.

@@ -67,6 +67,8 @@ func (m *multiplexed) init(p *Pool, awaitsSettings bool) {
 	m.transport.IdleConnTimeout = idleTimeout
 	m.transport.MaxReadFrameSize = maxFrame
 	m.transport.MaxHeaderListSize = MaxHeader
+	// What takes no bytes would hold up the end of requests, too.
+	m.transport.WriteByteTimeout = writeTimeout
 }
 
 func (m *multiplexed) roundTrip(c *http2Conn, req *http.Request) (*http.Response, error) {

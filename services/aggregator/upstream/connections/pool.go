@@ -38,6 +38,8 @@ const (
 	// idleTimeout is how long a connection may stay unused. It is shorter than an API server's 90 s, so that a request seldom meets a
 	// connection that the server is closing.
 	idleTimeout = 60 * time.Second
+	// writeTimeout is how long a connection may take no byte that waits to be sent.
+	writeTimeout = 30 * time.Second
 )
 
 // Wire is the kind of connection that a request needs.
