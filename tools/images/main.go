@@ -32,7 +32,7 @@ func run() error {
 	var created int64
 	var b build
 	list := flag.String("services", "", "file with the list of services, deploy/helm/tripod/services.json")
-	commands := flag.String("commands", "", "binaries of the image tripod besides those of services, space separated; the first is its entrypoint")
+	commands := flag.String("commands", "", "binaries of the image tripod besides services, separated by spaces; the first is its entrypoint")
 	output := flag.String("output", "", "directory to write NAME.tar and the file tag to")
 	version := flag.String("version", "dev", "version of Tripod, which becomes the tag")
 	binaries := flag.String("binaries", "bin", "directories with the binaries, space separated, one for each platform")
