@@ -94,25 +94,25 @@ func (c *Checks) roundAt(ctx context.Context, at time.Time) {
 	c.mu.Unlock()
 	prompt := time.NewTimer(promptAnswer)
 	defer prompt.Stop()
-	for syncedAt := []*streams.Stream(nil); waiting > 0; {
+	for synced := []*streams.Stream(nil); waiting > 0; {
 		select {
 		case streams := <-answers:
-			if syncedAt, waiting = append(syncedAt, streams...), waiting-1; waiting > 0 {
+			if synced, waiting = append(synced, streams...), waiting-1; waiting > 0 {
 				continue
 			}
 		case <-prompt.C:
 		case <-asking.Done():
 			waiting = 0
 		}
-		if err := c.store.MarkSynced(ctx, syncedAt, at); err != nil && ctx.Err() == nil {
+		if err := c.store.MarkSynced(ctx, synced, at); err != nil && ctx.Err() == nil {
 			klog.V(2).InfoS("Quiet streams look older than they are", "err", err)
 		}
-		syncedAt = nil
+		synced = nil
 	}
 }
 
 // check returns the streams that have all that the member had at a time. It asks about one resource, the next time about the next one.
-func (m *Member) check(ctx context.Context, at time.Time) (syncedAt []*streams.Stream) {
+func (m *Member) check(ctx context.Context, at time.Time) (synced []*streams.Stream) {
 	quiet := map[*stream]*following{}
 	var asked []*stream
 	m.mu.Lock()
@@ -147,10 +147,10 @@ func (m *Member) check(ctx context.Context, at time.Time) (syncedAt []*streams.S
 	for s, f := range quiet {
 		if s.following.Load() == f && f.unwritten.Load() == 0 {
 			f.checked.Store(at.UnixNano())
-			syncedAt = append(syncedAt, f.target)
+			synced = append(synced, f.target)
 		}
 	}
-	return syncedAt
+	return synced
 }
 
 // ask reads the beginning of a list of a resource, as it is now. API servers ask their etcd for that.

@@ -21,9 +21,9 @@ import (
 
 func heardOf(t *testing.T, s *store.Store) time.Time {
 	t.Helper()
-	syncedAt, err := s.Ages(t.Context(), []schema.GroupVersionResource{configMaps}, &query.Query{WithStaleness: true})
+	ages, err := s.Ages(t.Context(), []schema.GroupVersionResource{configMaps}, &query.Query{WithStaleness: true})
 	require.NoError(t, err)
-	return syncedAt["east"]
+	return ages["east"]
 }
 
 func TestAQuietStreamIsHeardWhileItsMemberAnswers(t *testing.T) {
