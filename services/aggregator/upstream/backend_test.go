@@ -62,7 +62,17 @@ func newBackend(t testing.TB, pki *connectionstest.PKI, addresses ...string) *Ba
 			e.pool.Break()
 		}
 	})
+	forgetMetrics(t, b)
 	return b
+}
+
+// forgetMetrics deletes the metrics of a backend's endpoints when the test ends. The kernel may give their ports to servers of later tests.
+func forgetMetrics(t testing.TB, b *Backend) {
+	t.Cleanup(func() {
+		for _, e := range b.endpoints {
+			e.metrics.delete()
+		}
+	})
 }
 
 // find sets the result of the last probe of a replica.

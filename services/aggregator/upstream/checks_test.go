@@ -32,6 +32,7 @@ func newAggregated(t *testing.T, addresses ...string) *Backend {
 	})
 	b.checks.servingInterval = time.Hour
 	b.SetAddresses(addresses)
+	forgetMetrics(t, b)
 	return b
 }
 
