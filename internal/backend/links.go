@@ -20,6 +20,7 @@ import (
 	"github.com/tripod-k8s/tripod/internal/hop/addresses"
 	"github.com/tripod-k8s/tripod/internal/hop/feed"
 	"github.com/tripod-k8s/tripod/internal/hop/link"
+	"github.com/tripod-k8s/tripod/internal/hop/roundtrip"
 	backendv1 "github.com/tripod-k8s/tripod/proto/backend/v1"
 )
 
@@ -98,18 +99,13 @@ func (l *links) coreForAdmission(tracer trace.TracerProvider) (http.RoundTripper
 	if err != nil {
 		return nil, err
 	}
-	return roundTripper(func(req *http.Request) (*http.Response, error) {
+	return roundtrip.Func(func(req *http.Request) (*http.Response, error) {
 		if req.URL.Query().Has("watch") {
 			return watches.RoundTrip(req)
 		}
 		return others.RoundTrip(req)
 	}), nil
 }
-
-type roundTripper func(*http.Request) (*http.Response, error)
-
-// RoundTrip implements http.RoundTripper.
-func (f roundTripper) RoundTrip(req *http.Request) (*http.Response, error) { return f(req) }
 
 // Publisher tells aggregators, and the loopback clients of the service, what this replica serves.
 type Publisher struct {

@@ -20,6 +20,8 @@ import (
 	"k8s.io/apiserver/pkg/admission/initializer"
 	genericoptions "k8s.io/apiserver/pkg/server/options"
 	"k8s.io/client-go/rest"
+
+	"github.com/tripod-k8s/tripod/internal/hop/roundtrip"
 )
 
 // resets counts resets.
@@ -39,7 +41,7 @@ func TestTheRESTMapperIsResetWhenTheAggregatorAnswers(t *testing.T) {
 		_, err := Split{
 			Self:   &rest.Config{Host: "http://self"},
 			Serves: func(schema.GroupVersion) bool { return false },
-			Aggregator: roundTripper(func(req *http.Request) (*http.Response, error) {
+			Aggregator: roundtrip.Func(func(req *http.Request) (*http.Response, error) {
 				asked.Add(1)
 				now := fmt.Sprint(version.Load())
 				switch {

@@ -25,17 +25,13 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/tripod-k8s/tripod/internal/hop/link"
+	"github.com/tripod-k8s/tripod/internal/hop/roundtrip"
 	"github.com/tripod-k8s/tripod/internal/hop/trust"
 	backendv1 "github.com/tripod-k8s/tripod/proto/backend/v1"
 )
 
-// roundTripper is a server without a network.
-type roundTripper func(*http.Request) (*http.Response, error)
-
-func (f roundTripper) RoundTrip(req *http.Request) (*http.Response, error) { return f(req) }
-
 // answers returns a server that says its name and what credentials it was shown.
-func answers(name string) roundTripper {
+func answers(name string) roundtrip.Func {
 	return func(req *http.Request) (*http.Response, error) {
 		return response(http.StatusOK, name+" "+req.Header.Get("Authorization")), nil
 	}
@@ -128,14 +124,14 @@ func TestRequestsGoWhereTheyAreServed(t *testing.T) {
 
 func TestWithoutTheAggregator(t *testing.T) {
 	var aggregator http.RoundTripper
-	client := newSplit(t, Split{Aggregator: roundTripper(func(req *http.Request) (*http.Response, error) { return aggregator.RoundTrip(req) })})
-	unavailable := roundTripper(func(*http.Request) (*http.Response, error) {
+	client := newSplit(t, Split{Aggregator: roundtrip.Func(func(req *http.Request) (*http.Response, error) { return aggregator.RoundTrip(req) })})
+	unavailable := roundtrip.Func(func(*http.Request) (*http.Response, error) {
 		resp := response(http.StatusServiceUnavailable, "")
 		resp.Header.Set("Retry-After", "1")
 		return resp, nil
 	})
-	refuses := roundTripper(func(*http.Request) (*http.Response, error) { return response(http.StatusForbidden, ""), nil })
-	hangsUp := roundTripper(func(*http.Request) (*http.Response, error) { return nil, io.EOF })
+	refuses := roundtrip.Func(func(*http.Request) (*http.Response, error) { return response(http.StatusForbidden, ""), nil })
+	hangsUp := roundtrip.Func(func(*http.Request) (*http.Response, error) { return nil, io.EOF })
 	for _, step := range []struct {
 		name       string
 		aggregator http.RoundTripper
@@ -172,7 +168,7 @@ func TestWithoutTheAggregator(t *testing.T) {
 
 func TestOtherErrorsStay(t *testing.T) {
 	broken := errors.New("connection reset")
-	client := newSplit(t, Split{Aggregator: roundTripper(func(*http.Request) (*http.Response, error) { return nil, broken })})
+	client := newSplit(t, Split{Aggregator: roundtrip.Func(func(*http.Request) (*http.Response, error) { return nil, broken })})
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "https://h/apis/example.com/v1/widgets", nil)
 	require.NoError(t, err)
 	resp, err := client.Do(req)
@@ -184,7 +180,7 @@ func TestOtherErrorsStay(t *testing.T) {
 
 func TestASilentAggregatorIsNotWaitedFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		silent := roundTripper(func(req *http.Request) (*http.Response, error) {
+		silent := roundtrip.Func(func(req *http.Request) (*http.Response, error) {
 			<-req.Context().Done()
 			return nil, req.Context().Err()
 		})
@@ -208,7 +204,7 @@ func TestASilentAggregatorIsNotWaitedFor(t *testing.T) {
 func TestAWatchMayLastLong(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var ctx context.Context
-		watch := roundTripper(func(req *http.Request) (*http.Response, error) {
+		watch := roundtrip.Func(func(req *http.Request) (*http.Response, error) {
 			ctx = req.Context()
 			return response(http.StatusOK, "events"), nil
 		})

@@ -18,6 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tripod-k8s/tripod/internal/hop/addresses"
+	"github.com/tripod-k8s/tripod/internal/hop/roundtrip"
 	"github.com/tripod-k8s/tripod/internal/hop/trust"
 )
 
@@ -236,7 +237,7 @@ func TestAServerThatDoesNotServeIsLeft(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			var asked []string
 			ctx, cancel := context.WithCancelCause(t.Context())
-			f := newTestLink(roundTripper(func(req *http.Request) (*http.Response, error) {
+			f := newTestLink(roundtrip.Func(func(req *http.Request) (*http.Response, error) {
 				asked = append(asked, req.URL.Hostname())
 				if req.URL.Hostname() == "a" {
 					return test.answer(cancel)
@@ -257,7 +258,7 @@ func TestAFollowedReplicaIsLeftForItsErrors(t *testing.T) {
 		http.StatusOK: "a a", http.StatusNotFound: "a a", http.StatusTooManyRequests: "a b", http.StatusInternalServerError: "a b", http.StatusBadGateway: "a b",
 	} {
 		var got []string
-		f := newTestLink(roundTripper(func(req *http.Request) (*http.Response, error) {
+		f := newTestLink(roundtrip.Func(func(req *http.Request) (*http.Response, error) {
 			got = append(got, req.URL.Hostname())
 			return &http.Response{StatusCode: status, Body: http.NoBody}, nil
 		}), "a", "b")
@@ -283,7 +284,3 @@ func TestReplicasThatAreNotReadyComeLast(t *testing.T) {
 		assert.Equal(t, step.want, strings.Join(got, " "), "while %q are not ready", step.unhealthy)
 	}
 }
-
-type roundTripper func(*http.Request) (*http.Response, error)
-
-func (f roundTripper) RoundTrip(req *http.Request) (*http.Response, error) { return f(req) }

@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/tripod-k8s/tripod/internal/hop/roundtrip"
 )
 
 var errAway = errors.New("connection refused")
@@ -59,7 +61,7 @@ func TestUntil(t *testing.T) {
 					defer cancel()
 				}
 				attempts := 0
-				w := Until(roundTripper(func(*http.Request) (*http.Response, error) {
+				w := Until(roundtrip.Func(func(*http.Request) (*http.Response, error) {
 					attempts++
 					return tc.answers[min(attempts, len(tc.answers))-1].roundTrip()
 				}), WhileReading)

@@ -12,11 +12,9 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/tripod-k8s/tripod/internal/hop/roundtrip"
 )
-
-type roundTripper func(*http.Request) (*http.Response, error)
-
-func (f roundTripper) RoundTrip(req *http.Request) (*http.Response, error) { return f(req) }
 
 // endless is a body that does not end.
 type endless struct{}
@@ -41,7 +39,7 @@ func TestAsk(t *testing.T) {
 		"no answer":                  {0, nil, broken, "broken"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			err := probe.Ask(t.Context(), roundTripper(func(req *http.Request) (*http.Response, error) {
+			err := probe.Ask(t.Context(), roundtrip.Func(func(req *http.Request) (*http.Response, error) {
 				assert.Equal(t, "GET https://10.0.0.1:6443/readyz me", req.Method+" "+req.URL.String()+" "+req.Header.Get("X-Sender"))
 				if test.err != nil {
 					return nil, test.err

@@ -20,6 +20,7 @@ import (
 	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
 	aggregatorscheme "k8s.io/kube-aggregator/pkg/apiserver/scheme"
 
+	"github.com/tripod-k8s/tripod/internal/hop/roundtrip"
 	"github.com/tripod-k8s/tripod/services/aggregator/requestmemory"
 )
 
@@ -112,7 +113,7 @@ func TestAnAnswerToARequestForATunnelEndsIfNobodyReadsIt(t *testing.T) {
 func TestAClientCancelsFewWatchesASecond(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cancel := context.CancelFunc(nil)
-		answered := roundTripper(func(req *http.Request) (*http.Response, error) {
+		answered := roundtrip.Func(func(req *http.Request) (*http.Response, error) {
 			cancel() // as soon as there is an answer
 			return &http.Response{StatusCode: http.StatusOK, Header: http.Header{}, Body: http.NoBody}, nil
 		})

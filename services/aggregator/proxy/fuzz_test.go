@@ -18,6 +18,7 @@ import (
 	"k8s.io/apiserver/pkg/endpoints/request"
 	aggregatorscheme "k8s.io/kube-aggregator/pkg/apiserver/scheme"
 
+	"github.com/tripod-k8s/tripod/internal/hop/roundtrip"
 	"github.com/tripod-k8s/tripod/services/aggregator/requestmemory"
 )
 
@@ -37,7 +38,7 @@ func FuzzAnswer(f *testing.F) {
 		if resp, err := http.ReadResponse(bufio.NewReader(bytes.NewReader(answer)), nil); err != nil || resp.StatusCode < 200 || resp.StatusCode > 999 {
 			return // refused by the HTTP client, or not passed on as an answer
 		}
-		transport := roundTripper(func(req *http.Request) (*http.Response, error) {
+		transport := roundtrip.Func(func(req *http.Request) (*http.Response, error) {
 			return http.ReadResponse(bufio.NewReader(bytes.NewReader(answer)), req)
 		})
 		forwarder := NewForwarder("core", transport, requestmemory.New(0), NewEndings(), aggregatorscheme.Codecs, nil)

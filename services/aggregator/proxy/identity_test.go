@@ -22,6 +22,7 @@ import (
 	aggregatorscheme "k8s.io/kube-aggregator/pkg/apiserver/scheme"
 
 	"github.com/tripod-k8s/tripod/internal/hop/envelope"
+	"github.com/tripod-k8s/tripod/internal/hop/roundtrip"
 	"github.com/tripod-k8s/tripod/services/aggregator/requestmemory"
 )
 
@@ -141,7 +142,7 @@ func FuzzHeaders(f *testing.F) {
 		}
 	}
 	seen := make(chan http.Header, 1)
-	transport := roundTripper(func(req *http.Request) (*http.Response, error) {
+	transport := roundtrip.Func(func(req *http.Request) (*http.Response, error) {
 		seen <- req.Header
 		return &http.Response{StatusCode: http.StatusOK, Header: http.Header{}, Body: http.NoBody, Request: req}, nil
 	})

@@ -19,6 +19,7 @@ import (
 	"k8s.io/apiserver/pkg/endpoints/request"
 	aggregatorscheme "k8s.io/kube-aggregator/pkg/apiserver/scheme"
 
+	"github.com/tripod-k8s/tripod/internal/hop/roundtrip"
 	"github.com/tripod-k8s/tripod/services/aggregator/requestmemory"
 )
 
@@ -86,7 +87,7 @@ func answerTo(t *testing.T, server *httptest.Server, method, path string) (*http
 // httputil.ReverseProxy adds for requests of other kinds.
 func BenchmarkForward(b *testing.B) {
 	content := bytes.Repeat([]byte("x"), 1200)
-	transport := roundTripper(func(req *http.Request) (*http.Response, error) {
+	transport := roundtrip.Func(func(req *http.Request) (*http.Response, error) {
 		header := http.Header{
 			"Content-Type": {"application/json"}, "Date": {"Mon, 02 Jan 2006 15:04:05 GMT"}, "Audit-Id": {"1"},
 			"Cache-Control": {"no-cache, private"}, "X-Kubernetes-Pf-Flowschema-Uid": {"1"}, "X-Kubernetes-Pf-Prioritylevel-Uid": {"2"},

@@ -16,6 +16,7 @@ import (
 
 	"github.com/tripod-k8s/tripod/internal/hop/attention"
 	"github.com/tripod-k8s/tripod/internal/hop/replicas"
+	"github.com/tripod-k8s/tripod/internal/hop/roundtrip"
 	"github.com/tripod-k8s/tripod/services/aggregator/upstream/balance"
 	"github.com/tripod-k8s/tripod/services/aggregator/upstream/connections"
 )
@@ -201,14 +202,8 @@ func wait(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// roundTripper sends probes.
-type roundTripper func(*http.Request) (*http.Response, error)
-
-// RoundTrip implements http.RoundTripper.
-func (f roundTripper) RoundTrip(req *http.Request) (*http.Response, error) { return f(req) }
-
 func (e *endpoint) ask(ctx context.Context, c *checks, wire connections.Wire) (finding, error) {
-	err := c.Ask(ctx, roundTripper(func(req *http.Request) (*http.Response, error) {
+	err := c.Ask(ctx, roundtrip.Func(func(req *http.Request) (*http.Response, error) {
 		req.Header.Set("User-Agent", "tripod-aggregator/probe")
 		return e.pool.RoundTrip(req, wire)
 	}), e.address)

@@ -17,6 +17,7 @@ import (
 	"k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/client-go/rest"
 
+	"github.com/tripod-k8s/tripod/internal/hop/roundtrip"
 	"github.com/tripod-k8s/tripod/internal/hop/trust"
 	"github.com/tripod-k8s/tripod/internal/hop/trust/trusttest"
 	"github.com/tripod-k8s/tripod/services/shared/partitions"
@@ -124,7 +125,7 @@ func TestOnlyTheServerItselfIsMarked(t *testing.T) {
 func TestWritesGoToTheDefaultPartition(t *testing.T) {
 	var at string
 	to := func(name string) http.RoundTripper {
-		return roundTripper(func(req *http.Request) (*http.Response, error) {
+		return roundtrip.Func(func(req *http.Request) (*http.Response, error) {
 			at = strings.TrimSpace(name + " " + req.Header.Get("Authorization") + " " + req.Header.Get(header))
 			return &http.Response{StatusCode: http.StatusOK, Body: http.NoBody}, nil
 		})

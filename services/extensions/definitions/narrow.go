@@ -18,6 +18,8 @@ import (
 	"k8s.io/apiserver/pkg/storage/storagebackend/factory"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
+
+	"github.com/tripod-k8s/tripod/internal/hop/roundtrip"
 )
 
 // header marks requests of a server's own informer of definitions. Only the server itself can send it, see [Mark].
@@ -84,7 +86,7 @@ func (s narrowed) Watch(ctx context.Context, key string, opts storage.ListOption
 func Client(loopback *rest.Config, writes http.RoundTripper) *rest.Config {
 	client := rest.CopyConfig(loopback)
 	client.Wrap(func(self http.RoundTripper) http.RoundTripper {
-		return roundTripper(func(req *http.Request) (*http.Response, error) {
+		return roundtrip.Func(func(req *http.Request) (*http.Response, error) {
 			if !isOfDefinitions(req.URL.Path) {
 				return self.RoundTrip(req)
 			}
@@ -101,7 +103,3 @@ func Client(loopback *rest.Config, writes http.RoundTripper) *rest.Config {
 }
 
 func isOfDefinitions(path string) bool { return strings.HasPrefix(path, "/apis/apiextensions.k8s.io/") }
-
-type roundTripper func(*http.Request) (*http.Response, error)
-
-func (f roundTripper) RoundTrip(req *http.Request) (*http.Response, error) { return f(req) }

@@ -30,6 +30,8 @@ import (
 	featuregatetesting "k8s.io/component-base/featuregate/testing"
 	"k8s.io/kubernetes/pkg/features"
 	"k8s.io/kubernetes/plugin/pkg/auth/authorizer/rbac"
+
+	"github.com/tripod-k8s/tripod/internal/hop/roundtrip"
 )
 
 // named returns a request for another object.
@@ -140,7 +142,7 @@ func TestWhileCoreIsAwayNodesAreNotAllowedWhatTheirPodsNeed(t *testing.T) {
 
 func TestASilentCoreIsNotWaitedForLong(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		core := &rest.Config{Host: "http://core", QPS: -1, Transport: roundTripperFunc(func(req *http.Request) (*http.Response, error) {
+		core := &rest.Config{Host: "http://core", QPS: -1, Transport: roundtrip.Func(func(req *http.Request) (*http.Response, error) {
 			<-req.Context().Done()
 			return nil, req.Context().Err()
 		})}
@@ -193,7 +195,3 @@ func builtinResources() []schema.GroupResource {
 	}
 	return slices.Collect(maps.Keys(resources))
 }
-
-type roundTripperFunc func(*http.Request) (*http.Response, error)
-
-func (f roundTripperFunc) RoundTrip(req *http.Request) (*http.Response, error) { return f(req) }

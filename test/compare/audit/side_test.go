@@ -22,6 +22,7 @@ import (
 	"k8s.io/client-go/tools/remotecommand"
 	"k8s.io/client-go/util/keyutil"
 
+	"github.com/tripod-k8s/tripod/internal/hop/roundtrip"
 	"github.com/tripod-k8s/tripod/test/framework"
 	"github.com/tripod-k8s/tripod/test/framework/both"
 )
@@ -212,7 +213,7 @@ func (s *side) execute(ctx context.Context, r request, id string) error {
 		return err
 	}
 	config.WrapTransport = func(next http.RoundTripper) http.RoundTripper {
-		return roundTripper(func(req *http.Request) (*http.Response, error) {
+		return roundtrip.Func(func(req *http.Request) (*http.Response, error) {
 			req = req.Clone(req.Context())
 			for name, values := range r.headers(id) {
 				req.Header[name] = values
@@ -243,7 +244,3 @@ func (s *side) execute(ctx context.Context, r request, id string) error {
 	}
 	return err
 }
-
-type roundTripper func(*http.Request) (*http.Response, error)
-
-func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }

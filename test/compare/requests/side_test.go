@@ -12,6 +12,7 @@ import (
 
 	"k8s.io/client-go/rest"
 
+	"github.com/tripod-k8s/tripod/internal/hop/roundtrip"
 	"github.com/tripod-k8s/tripod/test/framework"
 	"github.com/tripod-k8s/tripod/test/framework/both"
 )
@@ -53,7 +54,7 @@ var users = map[string]both.User{
 	emptyToken: func(c *framework.Cluster) (*rest.Config, error) {
 		config := c.Anonymous()
 		config.WrapTransport = func(next http.RoundTripper) http.RoundTripper {
-			return roundTripper(func(r *http.Request) (*http.Response, error) {
+			return roundtrip.Func(func(r *http.Request) (*http.Response, error) {
 				r = r.Clone(r.Context())
 				r.Header.Set("Authorization", "Bearer ")
 				return next.RoundTrip(r)
@@ -62,10 +63,6 @@ var users = map[string]both.User{
 		return config, nil
 	},
 }
-
-type roundTripper func(*http.Request) (*http.Response, error)
-
-func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
 // side is one of the clusters that are compared.
 type side struct {

@@ -13,6 +13,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/tripod-k8s/tripod/internal/hop/roundtrip"
 )
 
 // endless is a document of blanks without an end.
@@ -63,7 +65,7 @@ func TestExtensionsThatLiesHidesNobody(t *testing.T) {
 	for name, lie := range lies {
 		t.Run(name, func(t *testing.T) {
 			core := &server{document: `{"swagger":"2.0","paths":{"a":{}}}`, etag: `"1"`}
-			extensions := roundTripper(func(*http.Request) (*http.Response, error) {
+			extensions := roundtrip.Func(func(*http.Request) (*http.Response, error) {
 				return &http.Response{StatusCode: http.StatusOK, Header: http.Header{}, Body: io.NopCloser(lie.document())}, nil
 			})
 			for path, handler := range map[string]http.Handler{

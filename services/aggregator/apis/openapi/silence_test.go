@@ -11,6 +11,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/tripod-k8s/tripod/internal/hop/roundtrip"
 )
 
 // freezing is a server that can stop to answer.
@@ -90,7 +92,7 @@ func TestASilentServerDelaysClientsOnce(t *testing.T) {
 func TestAClientSeesWhatChangedBeforeItAsked(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var changed atomic.Bool
-		changing := backends(roundTripper(func(req *http.Request) (*http.Response, error) {
+		changing := backends(roundtrip.Func(func(req *http.Request) (*http.Response, error) {
 			s := &server{document: "old", etag: "old"}
 			if changed.Load() {
 				s = &server{document: "new", etag: "new"}

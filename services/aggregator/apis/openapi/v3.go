@@ -20,6 +20,7 @@ import (
 
 	"github.com/tripod-k8s/tripod/internal/hop/envelope"
 	"github.com/tripod-k8s/tripod/internal/hop/parts"
+	"github.com/tripod-k8s/tripod/internal/hop/roundtrip"
 )
 
 // V3 serves /openapi/v3: an index over all servers, and the documents that it points to, from the
@@ -166,7 +167,7 @@ func (p *part) proxy(header http.Header, name, hash string) http.Handler {
 			pr.Out.Method, pr.Out.Header, pr.Out.Body, pr.Out.ContentLength = http.MethodGet, header, nil, 0
 			pr.Out.URL.RawQuery = "" // atHash compares
 		},
-		Transport: roundTripper(p.fetch),
+		Transport: roundtrip.Func(p.fetch),
 		ModifyResponse: func(resp *http.Response) error {
 			for _, name := range ownHeaders {
 				resp.Header.Del(name)
@@ -205,7 +206,3 @@ func atHash(header http.Header, resp *http.Response, name, hash string) {
 	}
 	resp.Header.Set("Location", location.String())
 }
-
-type roundTripper func(*http.Request) (*http.Response, error)
-
-func (f roundTripper) RoundTrip(req *http.Request) (*http.Response, error) { return f(req) }
