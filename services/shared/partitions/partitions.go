@@ -97,7 +97,9 @@ func (t Table) validateGroups(name string) error {
 	return nil
 }
 
-// builtIn are the groups that no partition can have.
+// BuiltIn returns the groups that no partition can have.
+func BuiltIn() []string { return slices.Clone(builtIn) }
+
 var builtIn = func() []string {
 	groups := map[string]bool{apiextensions.GroupName: true, apiregistration.GroupName: true}
 	for _, gv := range scheme.Scheme.PrioritizedVersionsAllGroups() {
