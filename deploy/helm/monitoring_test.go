@@ -28,7 +28,7 @@ func knownMetrics(t *testing.T) []string {
 	t.Helper()
 	data, err := os.ReadFile("testdata/metrics.txt")
 	require.NoError(t, err)
-	return append(strings.Fields(string(data)), "tripod_service", "priority_level", "histogram_quantile", "label_values", "__rate_interval")
+	return append(strings.Fields(string(data)), "tripod_service", "priority_level", "git_version", "git_commit", "histogram_quantile", "label_values", "__rate_interval")
 }
 
 // checkExpression checks that the metrics of an expression exist, and that it selects one namespace.
@@ -135,8 +135,8 @@ func TestDashboards(t *testing.T) {
 var variables = strings.NewReplacer("$__rate_interval", "5m", "$__range", "1h", "$__interval", "1m")
 
 func TestBackendsAreScrapedThroughTheAggregator(t *testing.T) {
-	r := render(t, merged(t, wardle, withPartitions, "metrics: {serviceMonitor: {enabled: true}}"))
-	for _, name := range []string{"core", "extensions", "extensions-shop", "wardle"} {
+	r := render(t, merged(t, wardle, "metrics: {serviceMonitor: {enabled: true}}"))
+	for _, name := range []string{"core", "extensions", "wardle"} {
 		endpoint := find(t, r, "ServiceMonitor", "tripod-"+name, &serviceMonitor{}).Spec.Endpoints[0]
 		replacements := map[string]string{}
 		for _, config := range endpoint.RelabelConfigs {

@@ -97,9 +97,7 @@ func (t Table) validateGroups(name string) error {
 	return nil
 }
 
-// BuiltIn returns the groups that no partition can have.
-func BuiltIn() []string { return slices.Clone(builtIn) }
-
+// builtIn are the groups that no partition can have.
 var builtIn = func() []string {
 	groups := map[string]bool{apiextensions.GroupName: true, apiregistration.GroupName: true}
 	for _, gv := range scheme.Scheme.PrioritizedVersionsAllGroups() {
