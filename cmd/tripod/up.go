@@ -92,6 +92,9 @@ func addUpFlags(fs *pflag.FlagSet, o *up.Options) {
 	fs.StringSliceVar(&o.EtcdServers, "etcd-servers", nil, "URLs of an etcd for all services, instead of the embedded one")
 	fs.StringSliceVar(&o.CoreEtcdServers, "core-etcd-servers", nil, "URLs of an etcd for core")
 	fs.StringSliceVar(&o.ExtensionsEtcdServers, "extensions-etcd-servers", nil, "URLs of an etcd for extensions")
+	fs.StringArrayVar(&o.PartitionEtcdServers, "extensions-partition-etcd-servers", nil,
+		"etcd for the custom resources of an --extensions-partition, as in --extensions-partition-etcd-servers=big=http://127.0.0.1:3379: its "+
+			"name, and URLs; can be repeated")
 	fs.StringSliceVar(&o.AggregatorEtcdServers, "aggregator-etcd-servers", nil, "URLs of an etcd for the aggregator")
 	fs.StringVar(&o.EtcdCAFile, "etcd-cafile", "", "CA of the etcds that are not embedded")
 	fs.StringVar(&o.EtcdCertFile, "etcd-certfile", "", "client certificate for the etcds that are not embedded")

@@ -35,6 +35,11 @@ func checkEtcds(ctx context.Context, o *Options) error {
 			return fmt.Errorf("cannot use the etcd of %s: %w", service, err)
 		}
 	}
+	for name, servers := range o.partitionEtcds() {
+		if err := anyAnswers(ctx, client, servers); err != nil {
+			return fmt.Errorf("cannot use the etcd of the partition %s: %w", name, err)
+		}
+	}
 	return nil
 }
 

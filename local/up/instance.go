@@ -110,10 +110,8 @@ func (i *instance) prepare(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if i.services, err = replicas.NewServices(i.store, additional); err != nil {
-		return err
-	}
-	return i.dataDir.checkVersion(i.options)
+	i.services, err = replicas.NewServices(i.store, additional)
+	return err
 }
 
 // takePorts checks that the ports for clients are free, and returns where clients are served.

@@ -6,6 +6,7 @@ package up
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"net/url"
 	"path/filepath"
@@ -35,8 +36,9 @@ type Options struct {
 
 	// CoreReplicas, ExtensionsReplicas and AggregatorReplicas are how many processes of each service to start with.
 	CoreReplicas, ExtensionsReplicas, AggregatorReplicas int
-	// Partitions are the partitions of extensions, NAME=GROUP[,GROUP...] each.
-	Partitions []string
+	// Partitions are the partitions of extensions, NAME=GROUP[,GROUP...] each, and PartitionEtcdServers the etcds for the custom resources of
+	// some, NAME=URL[,URL...] each.
+	Partitions, PartitionEtcdServers []string
 	// Services are additional API services, NAME=PATH each, and ServiceArgs further flags for them, NAME=--FLAG each.
 	Services, ServiceArgs []string
 	// Controllers runs kube-controller-manager and kube-scheduler. KwokNodes is the number of nodes without containers; any run the
@@ -88,7 +90,7 @@ func (o *Options) Validate() error {
 	if (o.SearchDatabase != "" || o.SearchDatabaseFile != "") && !o.Optional[list.Search] {
 		return errors.New("--search-database and --search-database-file need --search")
 	}
-	if _, err := o.partitions(); err != nil {
+	if err := o.validatePartitions(); err != nil {
 		return err
 	}
 	if _, err := o.additionalPrograms(); err != nil {
@@ -182,5 +184,10 @@ func (o *Options) needsEmbeddedEtcd() bool {
 
 // externalEtcds returns the URLs of all etcd servers that are not embedded.
 func (o *Options) externalEtcds() []string {
-	return slices.Concat(o.EtcdServers, o.CoreEtcdServers, o.ExtensionsEtcdServers, o.AggregatorEtcdServers)
+	own := o.partitionEtcds()
+	all := slices.Concat(o.EtcdServers, o.CoreEtcdServers, o.ExtensionsEtcdServers, o.AggregatorEtcdServers)
+	for _, name := range slices.Sorted(maps.Keys(own)) {
+		all = append(all, own[name]...)
+	}
+	return all
 }

@@ -4,6 +4,7 @@
 package up
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -25,4 +26,28 @@ func TestPartitionsAreProcessesOfExtensions(t *testing.T) {
 		assert.Contains(t, args, want)
 	}
 	assert.Equal(t, len("extensions-small-0"), o.longestName())
+}
+
+func TestAPartitionWithItsOwnEtcd(t *testing.T) {
+	o := DefaultOptions()
+	o.Partitions = []string{"small=example.org", "big=*.example.com,example.com"}
+	o.PartitionEtcdServers = []string{"big=http://a:1,http://b:1"}
+	assert.NoError(t, o.Validate())
+	a := newArguments(t, o)
+	args := a.partition("extensions-big", "extensions-big-0")
+	for _, want := range []string{
+		"--group-etcd-servers=*.example.com=http://a:1,http://b:1", "--group-etcd-servers=example.com=http://a:1,http://b:1", "--group-etcd-cafile=",
+	} {
+		assert.Contains(t, args, want)
+	}
+	assert.NotContains(t, strings.Join(a.partition("extensions-small", "extensions-small-0"), " "), "--group-etcd")
+	for entry, want := range map[string]string{
+		"big":             `--extensions-partition-etcd-servers: "big" is not of the form NAME=URL[,URL...]`,
+		"huge=http://a:1": `--extensions-partition-etcd-servers: no --extensions-partition has the name "huge"`,
+		"big=http://c:1":  "--extensions-partition-etcd-servers: big is given twice",
+		"small=a:1":       `etcd server "a:1" is not of the form https://host:port`,
+	} {
+		o.PartitionEtcdServers = []string{"big=http://a:1", entry}
+		assert.ErrorContains(t, o.Validate(), want)
+	}
 }

@@ -19,6 +19,7 @@ import (
 	"go.opentelemetry.io/contrib/instrumentation/google.golang.org/grpc/otelgrpc"
 	"go.uber.org/zap"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/backoff"
 
 	"k8s.io/apiserver/pkg/server/egressselector"
 	"k8s.io/apiserver/pkg/storage/storagebackend"
@@ -31,6 +32,9 @@ const (
 	keepaliveTime    = 30 * time.Second
 	keepaliveTimeout = 10 * time.Second
 )
+
+// maxReconnectDelay bounds how long requests wait for an etcd that is back. The default of gRPC is two minutes.
+const maxReconnectDelay = 3 * time.Second
 
 // dial returns a client that connects when it is first used. It reads its certificate anew for each connection.
 func dial(config storagebackend.TransportConfig) (*clientv3.Client, error) {
@@ -52,7 +56,10 @@ func dial(config storagebackend.TransportConfig) (*clientv3.Client, error) {
 	if err != nil {
 		return nil, err
 	}
+	reconnect := backoff.DefaultConfig
+	reconnect.MaxDelay = maxReconnectDelay
 	options.DialOptions = []grpc.DialOption{
+		grpc.WithConnectParams(grpc.ConnectParams{Backoff: reconnect, MinConnectTimeout: maxReconnectDelay}),
 		// Chained, because the client has interceptors of its own.
 		grpc.WithChainUnaryInterceptor(metrics.UnaryClientInterceptor()),
 		grpc.WithChainStreamInterceptor(metrics.StreamClientInterceptor()),

@@ -8,6 +8,7 @@ package etcdclient
 import (
 	"context"
 	"path"
+	"slices"
 	"strings"
 	"sync"
 
@@ -25,11 +26,11 @@ import (
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
 )
 
-// Clients are the etcd clients of a process, one for each list of servers that storages name. They are never closed: storages
+// Clients are the etcd clients of a process, one for each list of servers and files that storages name. They are never closed: storages
 // come and go as long as the process serves. The zero value is ready for use.
 type Clients struct {
-	mu       sync.Mutex
-	byServer map[string]*client
+	mu     sync.Mutex
+	byEtcd map[string]*client
 }
 
 type client struct {
@@ -42,7 +43,23 @@ type client struct {
 func (c *Clients) NewStorage(
 	config *storagebackend.ConfigForResource, newFunc, newListFunc func() runtime.Object, resourcePrefix string,
 ) (storage.Interface, factory.DestroyFunc, error) {
-	shared, err := c.client(config)
+	return c.Wrapped(func(kv clientv3.KV) clientv3.KV { return kv })(config, newFunc, newListFunc, resourcePrefix)
+}
+
+// Wrapped returns NewStorage, except that storages read and write by way of what wrap returns.
+func (c *Clients) Wrapped(wrap func(clientv3.KV) clientv3.KV) NewRawStorage {
+	return func(
+		config *storagebackend.ConfigForResource, newFunc, newListFunc func() runtime.Object, resourcePrefix string,
+	) (storage.Interface, factory.DestroyFunc, error) {
+		return c.newStorage(config, newFunc, newListFunc, resourcePrefix, wrap)
+	}
+}
+
+func (c *Clients) newStorage(
+	config *storagebackend.ConfigForResource, newFunc, newListFunc func() runtime.Object, resourcePrefix string,
+	wrap func(clientv3.KV) clientv3.KV,
+) (storage.Interface, factory.DestroyFunc, error) {
+	shared, err := c.client(&config.Config)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -57,7 +74,7 @@ func (c *Clients) NewStorage(
 		transformer = etcd3.WithCorruptObjErrorHandlingTransformer(transformer)
 		decoder = etcd3.WithCorruptObjErrorHandlingDecoder(decoder)
 	}
-	own := shared.withOwnWatches()
+	own := shared.withOwnWatches(wrap)
 	store, err := etcd3.New(own, shared.compactor, config.Codec, newFunc, newListFunc, config.Prefix, resourcePrefix,
 		config.GroupResource, transformer, config.LeaseManagerConfig, decoder, versioner)
 	if err != nil {
@@ -74,12 +91,22 @@ func (c *Clients) NewStorage(
 	return store, destroy, nil
 }
 
-// client returns the client for the servers of a configuration, and makes it when it is the first that asks.
-func (c *Clients) client(config *storagebackend.ConfigForResource) (*client, error) {
-	servers := strings.Join(config.Transport.ServerList, ",")
+// Client returns the client for the etcd of a configuration. The caller does not close it.
+func (c *Clients) Client(config *storagebackend.Config) (*clientv3.Client, error) {
+	shared, err := c.client(config)
+	if err != nil {
+		return nil, err
+	}
+	return shared.Client, nil
+}
+
+// client returns the client for the etcd of a configuration, and makes it when it is the first that asks.
+func (c *Clients) client(config *storagebackend.Config) (*client, error) {
+	with := config.Transport
+	etcd := strings.Join(append(slices.Clone(with.ServerList), with.TrustedCAFile, with.CertFile, with.KeyFile), ",")
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if existing, ok := c.byServer[servers]; ok {
+	if existing, ok := c.byEtcd[etcd]; ok {
 		return existing, nil
 	}
 	dialled, err := dial(config.Transport)
@@ -92,18 +119,18 @@ func (c *Clients) client(config *storagebackend.ConfigForResource) (*client, err
 	}
 	// Storages cannot check what etcd can do, because they see no endpoints.
 	etcdfeature.DefaultFeatureSupportChecker.CheckClient(dialled.Ctx(), dialled, storage.RequestWatchProgress)
-	if c.byServer == nil {
-		c.byServer = map[string]*client{}
+	if c.byEtcd == nil {
+		c.byEtcd = map[string]*client{}
 	}
-	c.byServer[servers] = made
+	c.byEtcd[etcd] = made
 	return made, nil
 }
 
 // withOwnWatches returns the client of one storage, which may be closed. Its watches have a stream of their own in the shared
 // connection: in that of others they would wait for these, and hear of each one's progress.
-func (c *client) withOwnWatches() *kubernetes.Client {
+func (c *client) withOwnWatches(wrap func(clientv3.KV) clientv3.KV) *kubernetes.Client {
 	own := clientv3.NewCtxClient(c.Ctx())
-	own.KV = etcd3.NewETCDLatencyTracker(c.KV)
+	own.KV = wrap(etcd3.NewETCDLatencyTracker(c.KV))
 	own.Lease = clientv3.NewLease(c.Client)
 	own.Maintenance = c.Maintenance
 	own.Watcher = clientv3.NewWatcher(c.Client)
@@ -115,7 +142,7 @@ func (c *client) withOwnWatches() *kubernetes.Client {
 // Names returns the last segments of all keys below a key, and the revision of etcd at which it read them. It reads no values.
 func (c *Clients) Names(ctx context.Context, config *storagebackend.ConfigForResource, key string) (names []string, revision int64,
 	err error) {
-	shared, err := c.client(config)
+	shared, err := c.client(&config.Config)
 	if err != nil {
 		return nil, 0, err
 	}

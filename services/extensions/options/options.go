@@ -39,6 +39,8 @@ type Options struct {
 	// Partition is the partition of custom resources that the replica serves, and PartitionGroups are the API groups of each (NAME=GROUP,...).
 	Partition       string
 	PartitionGroups []string
+	// GroupEtcds are the etcds that API groups have of their own.
+	GroupEtcds GroupEtcds
 }
 
 // Completed are options that were completed and found valid.
@@ -57,6 +59,7 @@ func New() *Options {
 		AccessOptions: policy.NewAccessOptions(newAdmissionOptions(), plugins.ForCustomResources()),
 	}
 	o.Rights = list.Rights()
+	o.GroupEtcds = newGroupEtcds(generic.Etcd)
 	o.ServiceTrust.ClientCAFile = &o.ClientCert.ClientCA
 	return o
 }
@@ -84,6 +87,7 @@ func (o *Options) Flags() *cliflag.NamedFlagSets {
 	own.StringArrayVar(&o.PartitionGroups, partitionGroupsFlag, o.PartitionGroups,
 		"API groups of a partition (NAME=GROUP[,GROUP...]), each the name of a group, or *.SUFFIX for all groups below SUFFIX. Repeat the flag "+
 			"for each partition, and give all replicas of extensions the same. --"+addresses.BackendsFileFlag+" takes its place.")
+	o.GroupEtcds.addFlags(own)
 	return sets
 }
 
@@ -95,6 +99,7 @@ func (o *Options) Validate() []error {
 			errs = append(errs, err)
 		}
 	}
+	errs = append(errs, o.GroupEtcds.validate()...)
 	// --runtime-config is the same for all services, so it may name groups of other services.
 	enablement := genericoptions.APIEnablementOptions{RuntimeConfig: settings.RenameCoreGroup(o.APIEnablement.RuntimeConfig)}
 	return append(errs, enablement.Validate(apiextensionsapiserver.Scheme, clientgoscheme.Scheme, aggregatorscheme.Scheme)...)

@@ -116,3 +116,46 @@ func TestWrongFlagsAreRefused(t *testing.T) {
 		{Name: "an unknown group", Flag: "runtime-config", Value: "nope.io/v1=true", Want: "unknown api groups"},
 	}...)
 }
+
+func TestGroupsWithTheirOwnEtcd(t *testing.T) {
+	flags := servicetest.Flags{"etcd-cafile": "ca.crt", "etcd-compaction-interval": "0", "group-etcd-servers": "*.example.com=https://a:1,https://b:1"}
+	completed, err := complete(t, flags)
+	require.NoError(t, err)
+	own, ok := completed.GroupEtcds.Of("a.example.com")
+	require.True(t, ok)
+	assert.Equal(t, []string{"https://a:1", "https://b:1"}, own.Transport.ServerList)
+	assert.Equal(t, "ca.crt", own.Transport.TrustedCAFile)
+	assert.Equal(t, completed.Etcd.StorageConfig.Prefix, own.Prefix)
+	assert.NotZero(t, own.CompactionInterval, "who compacts the shared etcd does not compact this one")
+	_, ok = completed.GroupEtcds.Of("example.com")
+	assert.False(t, ok)
+
+	e := newGroupEtcds(completed.Etcd)
+	e.Servers = []string{"a.com=https://a:1", "b.com=https://b:1"}
+	e.CAFiles, e.CertFiles = []string{"all=x.crt", "b.com=b.crt"}, []string{"b.com=client.crt"}
+	require.Empty(t, e.validate())
+	ofA, _ := e.Of("a.com")
+	ofB, _ := e.Of("b.com")
+	assert.Equal(t, []string{"all=x.crt", "b.crt", "", "client.crt"},
+		[]string{ofA.Transport.TrustedCAFile, ofB.Transport.TrustedCAFile, ofA.Transport.CertFile, ofB.Transport.CertFile})
+}
+
+func TestWrongEtcdsOfGroups(t *testing.T) {
+	for _, test := range []struct {
+		name, want string
+		servers    []string
+	}{
+		{"no server", `"a.com" is not of the form GROUP=URL[,URL...]`, []string{"a.com"}},
+		{"no URL", `"a" is not a URL such as https://127.0.0.1:2379`, []string{"a.com=a"}},
+		{"a built-in group", "apps has the group apps, which is built in", []string{"apps=https://a:1"}},
+		{"everything", `"*" matches every API group`, []string{"*=https://a:1"}},
+		{"two for a group", "*.a.com and b.a.com have groups in common", []string{"*.a.com=https://a:1", "b.a.com=https://b:1"}},
+		{"files only", "required for the files of its etcds", nil},
+	} {
+		e := newGroupEtcds(newEtcdOptions())
+		e.Servers, e.CAFiles = test.servers, []string{"ca.crt"}
+		errs := e.validate()
+		require.Len(t, errs, 1, test.name)
+		assert.Contains(t, errs[0].Error(), "--group-etcd-servers: "+test.want, test.name)
+	}
+}

@@ -16,6 +16,8 @@ import (
 
 	"github.com/tripod-k8s/tripod/internal/backend"
 	"github.com/tripod-k8s/tripod/internal/service"
+	"github.com/tripod-k8s/tripod/internal/storage/etcdclient"
+	"github.com/tripod-k8s/tripod/internal/storage/placement"
 	"github.com/tripod-k8s/tripod/services/extensions/options"
 	"github.com/tripod-k8s/tripod/services/extensions/storages"
 )
@@ -51,13 +53,19 @@ func NewConfig(ctx context.Context, o *options.Completed) (*Config, error) {
 	}
 	generic := config.Generic
 	applyPartition(o, config)
+	groups := &placement.Groups{
+		Clients: &etcdclient.Clients{}, Shared: o.Etcd.StorageConfig, Own: o.GroupEtcds.Of, Name: o.Name,
+	}
+	if err := groups.Check(ctx, o.Scope.HasGroup); err != nil {
+		return nil, err
+	}
 	return &Config{
 		options: o, backend: config,
 		apiextensions: &apiextensionsapiserver.Config{
 			GenericConfig: generic,
 			ExtraConfig: apiextensionsapiserver.ExtraConfig{
 				CRDRESTOptionsGetter: storages.Getter(apiextensionsoptions.NewCRDRESTOptionsGetter(
-					*o.Etcd, generic.ResourceTransformers, generic.StorageObjectCountTracker), o.Etcd.EnableWatchCache),
+					*o.Etcd, generic.ResourceTransformers, generic.StorageObjectCountTracker), groups, o.Etcd.EnableWatchCache),
 				// With more than one server, a CustomResourceDefinition would become Established seconds later.
 				MasterCount:         1,
 				ServiceResolver:     config.Services,

@@ -2,7 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package storages creates the storages of custom resources: one for each version of a CustomResourceDefinition that clients asked this
-// replica for. All use one etcd client. Each has a watch cache, and resumes watches that are older than the cache.
+// replica for. Each is in the etcd of its API group, and uses the client that the replica has for that. Each has a watch cache, and resumes
+// watches that are older than the cache.
 package storages
 
 import (
@@ -18,6 +19,7 @@ import (
 	"k8s.io/component-base/metrics/legacyregistry"
 
 	"github.com/tripod-k8s/tripod/internal/storage/etcdclient"
+	"github.com/tripod-k8s/tripod/internal/storage/placement"
 	"github.com/tripod-k8s/tripod/internal/storage/watchresume"
 )
 
@@ -32,11 +34,11 @@ func init() {
 	legacyregistry.MustRegister(materialised)
 }
 
-// Getter returns the options of getter with storages that share an etcd client. If cached, they have a watch cache.
-func Getter(getter generic.RESTOptionsGetter, cached bool) generic.RESTOptionsGetter {
-	clients := &etcdclient.Clients{}
-	decorate := etcdclient.Decorator(counted(clients.NewStorage), cached)
-	return sharing{getter: getter, decorate: watchresume.Decorate(decorate, clients.NewStorage)}
+// Getter returns the options of getter with storages in the etcds of groups. If cached, they have a watch cache.
+func Getter(getter generic.RESTOptionsGetter, groups *placement.Groups, cached bool) generic.RESTOptionsGetter {
+	return sharing{getter: getter, decorate: groups.Decorate(func(raw etcdclient.NewRawStorage) generic.StorageDecorator {
+		return watchresume.Decorate(etcdclient.Decorator(counted(raw), cached), raw)
+	})}
 }
 
 type sharing struct {

@@ -65,17 +65,14 @@ func (t Table) Validate() error {
 	for i, name := range names {
 		err := addresses.ValidatePartition(name)
 		if err == nil {
-			err = addresses.ValidatePatterns(t[name])
-		}
-		if err == nil {
-			err = t.validateGroups(name)
+			err = ValidateGroups(t[name])
 		}
 		if err != nil {
 			errs = append(errs, fmt.Errorf("partition %s: %w", name, err))
 			continue
 		}
 		for _, other := range names[i+1:] {
-			if a, b, ok := overlap(t[name], t[other]); ok {
+			if a, b, ok := Overlap(t[name], t[other]); ok {
 				errs = append(errs, fmt.Errorf("partitions %s and %s overlap: %s and %s have groups in common", name, other, a, b))
 			}
 		}
@@ -83,9 +80,13 @@ func (t Table) Validate() error {
 	return errors.Join(errs...)
 }
 
-func (t Table) validateGroups(name string) error {
-	for i, pattern := range t[name] {
-		if slices.Contains(t[name][:i], pattern) {
+// ValidateGroups returns an error if patterns name no group, one that is built in, or one twice.
+func ValidateGroups(patterns []string) error {
+	if err := addresses.ValidatePatterns(patterns); err != nil {
+		return err
+	}
+	for i, pattern := range patterns {
+		if slices.Contains(patterns[:i], pattern) {
 			return fmt.Errorf("%s is given twice", pattern)
 		}
 		for _, group := range builtIn {
@@ -107,8 +108,8 @@ var builtIn = func() []string {
 	return slices.Sorted(maps.Keys(groups))
 }()
 
-// overlap finds a pattern of each list that can match the same group.
-func overlap(a, b []string) (ofA, ofB string, ok bool) {
+// Overlap finds a pattern of each list that can match the same group.
+func Overlap(a, b []string) (ofA, ofB string, ok bool) {
 	for _, x := range a {
 		for _, y := range b {
 			if x == y || contains(x, y) || contains(y, x) {

@@ -1,0 +1,76 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package placement
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+)
+
+// definitions is the directory of CustomResourceDefinitions, below the prefix. The name of each is PLURAL.GROUP.
+const definitions = "/apiextensions.k8s.io/customresourcedefinitions/"
+
+// readsAtOnce is how many records are read in one transaction, of which etcd limits the size.
+const readsAtOnce = 100
+
+// Check returns an error if a group that the process serves is in an etcd that the process does not have. It also has the group's own etcds
+// know which service uses them.
+func (g *Groups) Check(ctx context.Context, serves func(group string) bool) error {
+	shared, err := g.Clients.Client(&g.Shared)
+	if err != nil {
+		return err
+	}
+	directory := "/" + strings.Trim(g.Shared.Prefix, "/") + definitions
+	answer, err := shared.Get(ctx, directory, clientv3.WithPrefix(), clientv3.WithKeysOnly())
+	if err != nil {
+		return fmt.Errorf("cannot read CustomResourceDefinitions: %w", err)
+	}
+	var others []string
+	for _, kv := range answer.Kvs {
+		_, name, _ := strings.Cut(strings.TrimPrefix(string(kv.Key), directory), ".")
+		if !serves(name) || slices.Contains(others, name) {
+			continue
+		}
+		if group := g.group(name); group.own != nil {
+			go group.place(ctx) //nolint:errcheck // the next request tries again
+		} else {
+			others = append(others, name)
+		}
+	}
+	for names := range slices.Chunk(others, readsAtOnce) {
+		if err := g.refuseElsewhere(ctx, shared, names); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// refuseElsewhere returns an error if a group is in an etcd of its own.
+func (g *Groups) refuseElsewhere(ctx context.Context, shared clientv3.KV, names []string) error {
+	var reads []clientv3.Op
+	for _, name := range names {
+		reads = append(reads, clientv3.OpGet(KeysOf(g.Shared.Prefix, name).Record))
+	}
+	answer, err := shared.Txn(ctx).Then(reads...).Commit()
+	if err != nil {
+		return fmt.Errorf("cannot read where API groups are: %w", err)
+	}
+	for i, name := range names {
+		for _, kv := range answer.Responses[i].GetResponseRange().GetKvs() {
+			record := Record{}
+			if err := json.Unmarshal(kv.GetValue(), &record); err != nil {
+				return fmt.Errorf("cannot read %s in etcd: %w", kv.GetKey(), err)
+			}
+			if record.Own {
+				return fmt.Errorf("%s cannot serve the API group %s: its objects are in an etcd of their own; %s", g.Name, name, howToMove(name))
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,301 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package placement
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apiserver/pkg/storage/storagebackend"
+	"k8s.io/klog/v2"
+
+	"github.com/tripod-k8s/tripod/internal/storage/etcdclient"
+)
+
+const (
+	// findTimeout bounds how long a request waits until the etcd of its group is found. Requests within failurePeriod get the same error.
+	findTimeout   = 5 * time.Second
+	failurePeriod = time.Second
+	retryInterval = time.Second
+	// shut is the revision since which a fence is known if writes have to ask first.
+	shut = -1
+)
+
+// Groups are the API groups of a process.
+type Groups struct {
+	// Clients are shared with other storages.
+	Clients *etcdclient.Clients
+	// Shared is the etcd that has CustomResourceDefinitions and all groups without an etcd of their own.
+	Shared storagebackend.Config
+	// Own returns the etcd of a group's own.
+	Own func(group string) (storagebackend.Config, bool)
+	// Name is the name of the service, such as extensions-big.
+	Name string
+
+	mu     sync.Mutex
+	byName map[string]*group
+}
+
+// group is an API group.
+type group struct {
+	*Groups
+	name string
+	keys Keys
+	own  *storagebackend.Config
+
+	current atomic.Pointer[place]
+	// finding is held while the group is looked for.
+	finding sync.Mutex
+	failed  error
+	at      time.Time
+}
+
+// place is an etcd that has the objects of a group, until they move.
+type place struct {
+	group *group
+	// etcd is where the objects are, and own whether that is not the shared one.
+	etcd storagebackend.Config
+	own  bool
+	// record is that of the shared etcd, or its zero value if there is none.
+	record Record
+	// known is the revision up to which the fence is known to be open.
+	known atomic.Int64
+	// context ends when the objects have moved.
+	context context.Context //nolint:containedctx // the time in which the objects are there
+	leave   context.CancelFunc
+}
+
+func (g *Groups) group(name string) *group {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if existing, ok := g.byName[name]; ok {
+		return existing
+	}
+	made := &group{Groups: g, name: name, keys: KeysOf(g.Shared.Prefix, name)}
+	if own, ok := g.Own(name); ok {
+		made.own = &own
+	}
+	if g.byName == nil {
+		g.byName = map[string]*group{}
+	}
+	g.byName[name] = made
+	return made
+}
+
+// place returns where the objects of the group are.
+func (g *group) place(ctx context.Context) (*place, error) {
+	if current := g.current.Load(); current != nil && current.context.Err() == nil {
+		return current, nil
+	}
+	g.finding.Lock()
+	defer g.finding.Unlock()
+	if current := g.current.Load(); current != nil && current.context.Err() == nil {
+		return current, nil
+	}
+	if g.failed != nil && time.Since(g.at) < failurePeriod {
+		return nil, g.failed
+	}
+	// Others wait for the same, so it goes on if this client goes away.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), findTimeout)
+	defer cancel()
+	found, revision, err := g.find(ctx)
+	if err != nil {
+		g.failed, g.at = g.unavailable(err.Error()), time.Now()
+		return nil, g.failed
+	}
+	g.current.Store(found)
+	g.failed = nil
+	go found.follow(revision)
+	return found, nil
+}
+
+// find reads the records of a group. The revision is that of the shared etcd.
+func (g *group) find(ctx context.Context) (found *place, revision int64, err error) {
+	shared, err := g.Clients.Client(&g.Shared)
+	if err != nil {
+		return nil, 0, err
+	}
+	state, err := g.keys.Read(ctx, shared)
+	if err == nil && g.own != nil && state.Record == nil && !state.HasObjects {
+		if err = g.claim(ctx, shared); err == nil {
+			state, err = g.keys.Read(ctx, shared)
+		}
+	}
+	if err != nil {
+		return nil, 0, fmt.Errorf("etcd does not answer where its objects are: %w", err)
+	}
+	found = &place{group: g, etcd: g.Shared, own: state.IsOwn()}
+	if state.Record != nil {
+		found.record = *state.Record
+	}
+	at := state
+	if found.own {
+		if found.etcd, at, err = g.readOwn(ctx, found.record); err != nil {
+			return nil, 0, err
+		}
+	} else if g.own != nil {
+		go g.announce() //nolint:gosec // it outlives the request
+	}
+	found.known.Store(shut)
+	if found.isOpen(at) {
+		found.known.Store(at.Revision)
+	}
+	found.context, found.leave = context.WithCancel(context.Background())
+	return found, state.Revision, nil
+}
+
+// readOwn reads what the etcd of the group's own has. It is an error if the objects are not there.
+func (g *group) readOwn(ctx context.Context, record Record) (storagebackend.Config, State, error) {
+	if g.own == nil {
+		return storagebackend.Config{}, State{}, fmt.Errorf("its objects are in an etcd of their own: %s", howToMove(g.name))
+	}
+	client, err := g.Clients.Client(g.own)
+	if err != nil {
+		return storagebackend.Config{}, State{}, err
+	}
+	state, err := g.keys.Read(ctx, client)
+	if err != nil {
+		return storagebackend.Config{}, State{}, fmt.Errorf("its etcd does not answer: %w", err)
+	}
+	if state.Record == nil || state.Record.Move != record.Move {
+		return storagebackend.Config{}, State{}, fmt.Errorf("the etcd %v does not have its objects: is it another one than before?",
+			g.own.Transport.ServerList)
+	}
+	return *g.own, state, nil
+}
+
+func howToMove(group string) string {
+	return "give --group-etcd-servers, or move them by tripod migrate groups --to extensions " + group
+}
+
+// isOpen reports whether the etcd of the place may be written, by its own state.
+func (p *place) isOpen(s State) bool {
+	record := Record{}
+	if s.Record != nil {
+		record = *s.Record
+	}
+	return !s.Paused && record.Own == p.own && record.Move == p.record.Move
+}
+
+// claim has a group without objects use its own etcd. Another replica may do the same, or create an object in the shared etcd.
+func (g *group) claim(ctx context.Context, shared clientv3.KV) error {
+	client, err := g.Clients.Client(g.own)
+	if err != nil {
+		return err
+	}
+	record := Record{Own: true, Move: rand.Text()}
+	answer, err := client.Txn(ctx).
+		If(clientv3.Compare(clientv3.CreateRevision(g.keys.Record), "=", 0), g.keys.Empty()).
+		Then(g.keys.Put(record)).Commit()
+	if err != nil {
+		return err
+	}
+	if !answer.Succeeded {
+		state, err := g.keys.Read(ctx, client)
+		if err != nil {
+			return err
+		}
+		if !state.IsOwn() {
+			return fmt.Errorf("the etcd %v has objects of the group that no move has brought there", g.own.Transport.ServerList)
+		}
+		record.Move = state.Record.Move
+	}
+	_, err = shared.Txn(ctx).
+		If(clientv3.Compare(clientv3.CreateRevision(g.keys.Record), "=", 0), g.keys.Empty()).
+		Then(g.keys.Put(record)).Commit()
+	return err
+}
+
+// announce tells the etcd of the group's own which service would use it.
+func (g *group) announce() {
+	ctx, cancel := context.WithTimeout(context.Background(), findTimeout)
+	defer cancel()
+	client, err := g.Clients.Client(g.own)
+	if err == nil {
+		_, err = client.Txn(ctx).
+			If(clientv3.Compare(clientv3.Value(g.keys.Reader), "=", g.Name)).
+			Else(clientv3.OpPut(g.keys.Reader, g.Name)).Commit()
+	}
+	if err != nil {
+		klog.InfoS("The etcd of an API group does not answer. The objects of the group are not there yet", "group", g.name, "reason", err.Error())
+	}
+}
+
+// reopen returns nil if the fence is open again, though it has changed. kv is of the etcd of the place.
+func (p *place) reopen(ctx context.Context, kv clientv3.KV) error {
+	state, err := p.group.keys.Read(ctx, kv)
+	if err != nil {
+		return err
+	}
+	if !p.isOpen(state) || p.context.Err() != nil {
+		return p.group.moving()
+	}
+	for known := p.known.Load(); known < state.Revision; known = p.known.Load() {
+		if p.known.CompareAndSwap(known, state.Revision) {
+			break
+		}
+	}
+	return nil
+}
+
+// follow returns once the objects have moved.
+func (p *place) follow(revision int64) {
+	defer p.leave()
+	shared, err := p.group.Clients.Client(&p.group.Shared)
+	if err != nil {
+		return
+	}
+	for p.hear(shared, revision) {
+		<-time.After(retryInterval)
+		ctx, cancel := context.WithTimeout(p.context, findTimeout)
+		state, err := p.group.keys.Read(ctx, shared)
+		cancel()
+		if err != nil {
+			continue // the watch ends, too
+		}
+		if p.moved(state.Record) {
+			return
+		}
+		revision = state.Revision
+	}
+}
+
+func (p *place) moved(record *Record) bool {
+	return record == nil && p.record != Record{} || record != nil && *record != p.record
+}
+
+// hear watches the record. It returns false once the objects have moved, and true if the watch cannot go on.
+func (p *place) hear(shared *clientv3.Client, revision int64) bool {
+	ctx, cancel := context.WithCancel(clientv3.WithRequireLeader(p.context))
+	defer cancel()
+	for answer := range shared.Watch(ctx, p.group.keys.Record, clientv3.WithRev(revision+1)) {
+		if answer.Err() != nil {
+			return true
+		}
+		if len(answer.Events) > 0 {
+			klog.InfoS("The objects of an API group have moved to another etcd", "group", p.group.name)
+			return false
+		}
+	}
+	return true
+}
+
+// moving is the answer to writes while objects move.
+func (g *group) moving() error {
+	return g.unavailable("its objects move to another etcd, and cannot be written meanwhile")
+}
+
+func (g *group) unavailable(why string) error {
+	err := apierrors.NewServiceUnavailable(fmt.Sprintf("the API group %s is unavailable: %s", g.name, why))
+	err.ErrStatus.Details = &metav1.StatusDetails{Group: g.name, RetryAfterSeconds: 1}
+	return err
+}

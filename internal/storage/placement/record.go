@@ -1,0 +1,110 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package placement
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"path"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+)
+
+// Record says in an etcd whether it has the objects of an API group. The shared etcd has one for each group that was ever in an etcd of its
+// own, and decides. Such an etcd has one for each group, and is open for writes if the two agree.
+type Record struct {
+	// Own says that the objects are in the etcd of the group's own, or, in that etcd, that it is open for them.
+	Own bool `json:"own"`
+	// Move names the move that brought the objects where they are. Both etcds have the same.
+	Move string `json:"move"`
+	// Floor is the first resourceVersion after that move. What clients have from before says nothing about the etcd that has the objects now.
+	Floor int64 `json:"floor,omitempty"`
+}
+
+// Keys are where the state of an API group is. No resource has a name with a dot, so they are no objects, and who may write the objects of
+// the group may write them.
+type Keys struct {
+	// Objects is the directory of the group.
+	Objects string
+	// Fence is the directory of Record and Pause. Each write of an object makes sure that nothing has changed there.
+	Fence string
+	// Record is the key of a Record. While Pause exists, etcd refuses writes of objects.
+	Record, Pause string
+	// Reader has the name of the partition whose replicas take the group from this etcd, once the group is there.
+	Reader string
+}
+
+// KeysOf returns the keys of an API group below the prefix of a service, /registry.
+func KeysOf(prefix, group string) Keys {
+	objects := path.Join("/", prefix, group) + "/"
+	fence := objects + ".placement/"
+	return Keys{Objects: objects, Fence: fence, Record: fence + "record", Pause: fence + "pause", Reader: objects + ".reader"}
+}
+
+// objects returns the range of the keys of all objects. Names of resources begin with a letter.
+func (k Keys) objects() (first, end string) { return k.Objects + "a", k.Objects + "{" }
+
+// Empty is true if there are no objects.
+func (k Keys) Empty() clientv3.Cmp {
+	first, end := k.objects()
+	return clientv3.Compare(clientv3.CreateRevision(first), "=", 0).WithRange(end)
+}
+
+// Unchanged is true if nothing has changed in the fence since a revision.
+func (k Keys) Unchanged(since int64) clientv3.Cmp {
+	return clientv3.Compare(clientv3.ModRevision(k.Fence), "<", since+1).WithPrefix()
+}
+
+// State is what an etcd has about an API group.
+type State struct {
+	// Record is nil if there is none.
+	Record *Record
+	Paused bool
+	// Reader is the content of the key.
+	Reader string
+	// HasObjects is set if there are any.
+	HasObjects bool
+	// Revision is that of the etcd.
+	Revision int64
+}
+
+// Read reads the state.
+func (k Keys) Read(ctx context.Context, etcd clientv3.KV) (State, error) {
+	first, end := k.objects()
+	answer, err := etcd.Txn(ctx).Then(
+		clientv3.OpGet(k.Record), clientv3.OpGet(k.Pause, clientv3.WithKeysOnly()), clientv3.OpGet(k.Reader),
+		clientv3.OpGet(first, clientv3.WithRange(end), clientv3.WithLimit(1), clientv3.WithKeysOnly()),
+	).Commit()
+	if err != nil {
+		return State{}, err
+	}
+	found := func(i int) []string {
+		var values []string
+		for _, kv := range answer.Responses[i].GetResponseRange().GetKvs() {
+			values = append(values, string(kv.GetValue()))
+		}
+		return values
+	}
+	s := State{Paused: len(found(1)) > 0, HasObjects: len(found(3)) > 0, Revision: answer.Header.GetRevision()}
+	if reader := found(2); len(reader) > 0 {
+		s.Reader = reader[0]
+	}
+	if record := found(0); len(record) > 0 {
+		s.Record = &Record{}
+		if err := json.Unmarshal([]byte(record[0]), s.Record); err != nil {
+			return State{}, fmt.Errorf("cannot read %s in etcd: %w", k.Record, err)
+		}
+	}
+	return s, nil
+}
+
+// IsOwn reports whether the shared etcd says that the objects are in an etcd of their own.
+func (s State) IsOwn() bool { return s.Record != nil && s.Record.Own }
+
+// Put returns the write of a record.
+func (k Keys) Put(r Record) clientv3.Op {
+	data, _ := json.Marshal(r) // strings and numbers can always be marshalled
+	return clientv3.OpPut(k.Record, string(data))
+}

@@ -1,0 +1,276 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package placement
+
+import (
+	"context"
+	"strconv"
+	"sync"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/apiserver/pkg/registry/generic"
+	"k8s.io/apiserver/pkg/storage"
+	"k8s.io/apiserver/pkg/storage/storagebackend"
+	"k8s.io/apiserver/pkg/storage/storagebackend/factory"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/tripod-k8s/tripod/internal/storage/etcdclient"
+)
+
+// Decorate returns a decorator that makes storages which are in the etcd of their group. decorator returns the decorator for one etcd, with
+// the way to make storages without a cache.
+func (g *Groups) Decorate(decorator func(etcdclient.NewRawStorage) generic.StorageDecorator) generic.StorageDecorator {
+	return func(
+		config *storagebackend.ConfigForResource,
+		resourcePrefix string,
+		keyFunc func(runtime.Object) (string, error),
+		newFunc, newListFunc func() runtime.Object,
+		getAttrs storage.AttrFunc,
+		trigger storage.IndexerFuncs,
+		indexers *cache.Indexers,
+	) (storage.Interface, factory.DestroyFunc, error) {
+		s := &placed{group: g.group(config.GroupResource.Group), make: func(p *place) (storage.Interface, factory.DestroyFunc, error) {
+			there := *config
+			there.Transport, there.CompactionInterval = p.etcd.Transport, p.etcd.CompactionInterval
+			raw := g.Clients.Wrapped(func(kv clientv3.KV) clientv3.KV { return fenced{kv, p} })
+			return decorator(raw)(&there, resourcePrefix, keyFunc, newFunc, newListFunc, getAttrs, trigger, indexers)
+		}}
+		return s, s.destroy, nil
+	}
+}
+
+// placed is the storage of a resource, in the etcd of its group.
+type placed struct {
+	group *group
+	make  func(*place) (storage.Interface, factory.DestroyFunc, error)
+
+	mu   sync.Mutex
+	made *made
+	// destroyed is set once nothing more is made.
+	destroyed bool
+}
+
+// made is a storage in one etcd.
+type made struct {
+	storage.Interface
+	place   *place
+	destroy factory.DestroyFunc
+	// users is how many requests use the storage. If retired, the last one destroys it. The mutex of placed guards both.
+	users   int
+	retired bool
+}
+
+// use returns the storage in the etcd that has the objects now. The caller calls release.
+func (s *placed) use(ctx context.Context) (used *made, release func(), err error) {
+	at, err := s.group.place(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.destroyed {
+		return nil, nil, s.group.unavailable("the resource is being removed")
+	}
+	if s.made == nil || s.made.place != at {
+		made, destroy, err := s.make(at)
+		if err != nil {
+			return nil, nil, err
+		}
+		s.made.retire()
+		s.made = newMade(made, destroy, at)
+		mine := s.made
+		context.AfterFunc(at.context, func() { s.retire(mine) })
+	}
+	used = s.made
+	used.users++
+	return used, sync.OnceFunc(func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if used.users--; used.users == 0 && used.retired {
+			used.destroy()
+		}
+	}), nil
+}
+
+func newMade(of storage.Interface, destroy factory.DestroyFunc, at *place) *made {
+	return &made{Interface: of, place: at, destroy: sync.OnceFunc(destroy)}
+}
+
+func (s *placed) retire(old *made) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	old.retire()
+}
+
+// retire destroys the storage, now or when nothing uses it any more.
+func (m *made) retire() {
+	if m == nil {
+		return
+	}
+	if m.retired = true; m.users == 0 {
+		m.destroy()
+	}
+}
+
+func (s *placed) destroy() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.destroyed = true
+	s.made.retire()
+}
+
+// Versioner implements storage.Interface.
+func (s *placed) Versioner() storage.Versioner { return storage.APIObjectVersioner{} }
+
+// Create implements storage.Interface.
+func (s *placed) Create(ctx context.Context, key string, obj, out runtime.Object, ttl uint64) error {
+	used, release, err := s.use(ctx)
+	if err != nil {
+		return err
+	}
+	defer release()
+	return used.Create(ctx, key, obj, out, ttl)
+}
+
+// Delete implements storage.Interface.
+func (s *placed) Delete(
+	ctx context.Context, key string, out runtime.Object, preconditions *storage.Preconditions, validate storage.ValidateObjectFunc,
+	cached runtime.Object, opts storage.DeleteOptions,
+) error {
+	used, release, err := s.use(ctx)
+	if err != nil {
+		return err
+	}
+	defer release()
+	return used.Delete(ctx, key, out, preconditions, validate, cached, opts)
+}
+
+// GuaranteedUpdate implements storage.Interface.
+func (s *placed) GuaranteedUpdate(
+	ctx context.Context, key string, destination runtime.Object, ignoreNotFound bool, preconditions *storage.Preconditions,
+	tryUpdate storage.UpdateFunc, cached runtime.Object,
+) error {
+	used, release, err := s.use(ctx)
+	if err != nil {
+		return err
+	}
+	defer release()
+	return used.GuaranteedUpdate(ctx, key, destination, ignoreNotFound, preconditions, tryUpdate, cached)
+}
+
+// Get implements storage.Interface.
+func (s *placed) Get(ctx context.Context, key string, opts storage.GetOptions, into runtime.Object) error {
+	used, release, err := s.use(ctx)
+	if err != nil {
+		return err
+	}
+	defer release()
+	return used.Get(ctx, key, opts, into)
+}
+
+// GetList implements storage.Interface. The states from before a move are in another etcd.
+func (s *placed) GetList(ctx context.Context, key string, opts storage.ListOptions, list runtime.Object) error {
+	used, release, err := s.use(ctx)
+	if err != nil {
+		return err
+	}
+	defer release()
+	if used.place.isBefore(opts) {
+		return expired()
+	}
+	return used.GetList(ctx, key, opts, list)
+}
+
+// Watch implements storage.Interface. A watch ends when the objects move. If it is from before a move, its client has to list.
+func (s *placed) Watch(ctx context.Context, key string, opts storage.ListOptions) (watch.Interface, error) {
+	used, release, err := s.use(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer release()
+	if version, err := strconv.ParseInt(opts.ResourceVersion, 10, 64); err == nil && version > 0 && version < used.place.record.Floor {
+		events := make(chan watch.Event, 1)
+		events <- watch.Event{Type: watch.Error, Object: &expired().ErrStatus}
+		close(events)
+		return watch.NewProxyWatcher(events), nil
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	stop := context.AfterFunc(used.place.context, cancel)
+	context.AfterFunc(ctx, func() { stop() })
+	return used.Watch(ctx, key, opts)
+}
+
+// isBefore reports whether a list is of a state from before the objects came here.
+func (p *place) isBefore(opts storage.ListOptions) bool {
+	version, err := int64(0), error(nil)
+	switch {
+	case opts.Predicate.Continue != "":
+		_, version, err = storage.DecodeContinue(opts.Predicate.Continue, "/")
+	case opts.ResourceVersionMatch == metav1.ResourceVersionMatchExact:
+		version, err = strconv.ParseInt(opts.ResourceVersion, 10, 64)
+	}
+	return err == nil && version > 0 && version < p.record.Floor
+}
+
+func expired() *apierrors.StatusError {
+	return apierrors.NewResourceExpired("too old resource version: the objects have moved to another etcd since")
+}
+
+// Stats implements storage.Interface.
+func (s *placed) Stats(ctx context.Context) (storage.Stats, error) {
+	used, release, err := s.use(ctx)
+	if err != nil {
+		return storage.Stats{}, err
+	}
+	defer release()
+	return used.Stats(ctx)
+}
+
+// ReadinessCheck implements storage.Interface. Without a storage, the next request makes it.
+func (s *placed) ReadinessCheck() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.made == nil || s.made.retired {
+		return nil
+	}
+	return s.made.ReadinessCheck()
+}
+
+// RequestWatchProgress implements storage.Interface.
+func (s *placed) RequestWatchProgress(ctx context.Context) error {
+	used, release, err := s.use(ctx)
+	if err != nil {
+		return err
+	}
+	defer release()
+	return used.RequestWatchProgress(ctx)
+}
+
+// GetCurrentResourceVersion implements storage.Interface.
+func (s *placed) GetCurrentResourceVersion(ctx context.Context) (uint64, error) {
+	used, release, err := s.use(ctx)
+	if err != nil {
+		return 0, err
+	}
+	defer release()
+	return used.GetCurrentResourceVersion(ctx)
+}
+
+// EnableResourceSizeEstimation implements storage.Interface. A watch cache calls it for its own storage.
+func (s *placed) EnableResourceSizeEstimation(storage.KeysFunc) error { return nil }
+
+// CompactRevision implements storage.Interface.
+func (s *placed) CompactRevision() int64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.made == nil {
+		return 0
+	}
+	return s.made.CompactRevision()
+}
