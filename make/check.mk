@@ -32,6 +32,12 @@ type-check: ## Check the types of all packages and tests without compiling what 
 bump-kubernetes: ## Require another version of Kubernetes, and say what a person must look at (VERSION=v1.X.Y).
 	go run -trimpath ./hack/bump-kubernetes -version '$(VERSION)'
 
+NEWEST ?= patch
+.PHONY: try-kubernetes
+try-kubernetes: ## Require the newest version of Kubernetes, and report what it needs (NEWEST=patch, minor or pre-release). It changes the checkout.
+	$(MAKE) bump-kubernetes VERSION=$$(go run -trimpath ./hack/bump-kubernetes -newest $(NEWEST))
+	$(MAKE) type-check
+
 # The list of this version says which of our files rely on what. In that of an older one, only the declarations count.
 INSIDES_FLAGS := $(if $(OF_OLDER_KUBE),-ours=false)
 # `make fix` leaves fix-insides out: a person compares the declarations first.

@@ -24,21 +24,34 @@ var modules = []string{".", "tools/e2e", "tools/codegen", "internal", "apiservic
 
 func main() {
 	version := flag.String("version", "", "version of Kubernetes, such as v1.36.3")
+	newest := flag.String("newest", "", "print the newest version of a kind and do nothing else: "+strings.Join(kinds, ", "))
 	flag.Parse()
-	if err := run(*version, os.Stdout); err != nil {
+	if err := runOrPrint(*version, *newest); err != nil {
 		fmt.Fprintln(os.Stderr, "bump-kubernetes:", err)
 		os.Exit(1)
 	}
 }
 
-var release = regexp.MustCompile(`^v1(\.\d+\.\d+)$`)
+// runOrPrint does what the flags say.
+func runOrPrint(version, newest string) error {
+	if newest == "" {
+		return run(version, os.Stdout)
+	}
+	found, err := newestOf(newest)
+	if err == nil {
+		fmt.Println(found)
+	}
+	return err
+}
+
+var release = regexp.MustCompile(`^v1(\.\d+\.\d+(-(alpha|beta|rc)\.\d+)?)$`)
 
 // staging returns the version of the modules that Kubernetes publishes from its own repository.
 func staging(version string) string { return release.ReplaceAllString(version, "v0$1") }
 
 func run(version string, out io.Writer) error {
 	if !release.MatchString(version) {
-		return fmt.Errorf("%q is no version of Kubernetes: say VERSION=v1.X.Y", version)
+		return fmt.Errorf("%q is no version of Kubernetes: say VERSION=v1.X.Y, or v1.X.0-beta.N", version)
 	}
 	if changed, err := changedFiles(); err != nil {
 		return err

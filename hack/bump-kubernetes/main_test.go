@@ -13,13 +13,15 @@ import (
 )
 
 func TestVersionsOfKubernetesAlone(t *testing.T) {
-	for _, version := range []string{"", "1.36.2", "v1.36", "v0.36.2", "v1.36.2-rc.0", "latest"} {
+	for _, version := range []string{"", "1.36.2", "v1.36", "v0.36.2", "v1.36.2-dirty", "v1.36.2-rc", "latest"} {
 		if err := run(version, nil); err == nil || !strings.Contains(err.Error(), "say VERSION=v1.X.Y") {
 			t.Errorf("%q: %v", version, err)
 		}
 	}
-	if got := staging("v1.36.2"); got != "v0.36.2" {
-		t.Errorf("staging modules have %s", got)
+	for version, want := range map[string]string{"v1.36.2": "v0.36.2", "v1.38.0-alpha.1": "v0.38.0-alpha.1"} {
+		if got := staging(version); got != want {
+			t.Errorf("staging modules of %s have %s", version, got)
+		}
 	}
 }
 
