@@ -114,8 +114,16 @@ func (r *Rights) readAlone(m *clusterRights) error {
 	}()
 	err := r.store.ReadRights(context.Background(), m.name, func(from *access.RightsReading) error {
 		state.generation = from.Generation
+		who, wrong := decodePolicy(from.Policy)
+		if wrong == nil {
+			state.identities, m.party, m.home = who, who.policy.Party, who.policy.Home
+		}
 		if err := m.update(before, from); err != nil {
 			return err
+		}
+		if m.add(m, 0); wrong != nil {
+			state.unknown = "its policy of rights is wrong: " + wrong.Error()
+			return nil //nolint:nilerr // it closes the cluster
 		}
 		m.fill(state, from)
 		return nil
@@ -267,12 +275,6 @@ func (m *clusterRights) close(why string, namespaces ...string) {
 
 // fill makes a state of what a member has. What is wrong with it closes namespaces, or the cluster.
 func (m *clusterRights) fill(state *cluster, from *access.RightsReading) {
-	var err error
-	if state.identities, err = decodePolicy(from.Policy); err != nil {
-		state.unknown = "its policy of rights is wrong: " + err.Error()
-		return
-	}
-	m.home.Store(state.isHome())
 	unknown := ""
 	if missing := Resources.Clone().Delete(from.Listed...); len(missing) > 0 {
 		unknown = "its RBAC objects were not all received yet"

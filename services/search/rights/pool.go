@@ -8,15 +8,17 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"sort"
 	"sync"
 	"sync/atomic"
 	"time"
 )
 
-// pool is the memory of the RBAC objects of all clusters. If they take too much, clusters give way that take more than an equal share,
-// namespace by namespace, the largest first: a cluster that lies must close no other. Of these clusters, the one is first that takes most
-// together with its largest namespace, which counts twice so: who may write Roles somewhere must close nothing else. ClusterRoles and
-// ClusterRoleBindings are closed last, with their cluster, unless they are most of what it has.
+// pool is the memory of the RBAC objects of all clusters. If they take too much, clusters give way that take more than they may, namespace
+// by namespace, the largest first: a cluster that lies must close no other, and a user who may write Roles somewhere must close nothing
+// else. Parties share the memory, and the clusters of a party what that has: see bounds. So many clusters of one author close no others.
+// Of the party that takes most, the cluster is first that takes most together with its largest namespace, which counts twice so.
+// ClusterRoles and ClusterRoleBindings are closed, with their cluster, only if they alone are too much.
 type pool struct {
 	rights *Rights
 
@@ -26,18 +28,30 @@ type pool struct {
 }
 
 // taken is what a member takes: all, its ClusterRoles and ClusterRoleBindings, and its largest namespace, or more than that.
-type taken struct{ all, wide, most int }
+type taken struct {
+	all, wide, largest int
+	// party has made the cluster, and id is larger for clusters that are newer. home is set for the cluster that search is part of, which is
+	// the last to give way.
+	party string
+	id    int64
+	home  bool
+}
 
 // steps is in how many steps the memory of all clusters would be closed. A step closes at least one namespace.
 const steps = 64
+
+// keptShare is the part of the memory that stays with the oldest clusters when new ones come, and keptOfParty the part of all that one
+// party may have of that.
+const keptShare, keptOfParty = 2, 4
 
 // place is what a member has of the pool.
 type place struct {
 	*pool
 	// own is locked while the objects of the member change.
 	own sync.Mutex
-	// home is set for the cluster that search is part of, which is the last to give way.
-	home atomic.Bool
+	// party and home are as in taken. Only who has locked own uses them.
+	party string
+	home  bool
 	// gaveWay is set while something of the member is closed because it had most.
 	gaveWay atomic.Bool
 }
@@ -50,47 +64,129 @@ func (p *pool) add(m *clusterRights, bytes int) {
 	if all := p.of[m].all + bytes; all == 0 {
 		delete(p.of, m)
 	} else {
-		p.of[m] = taken{all: all, wide: m.used[clusterWide], most: m.most}
+		p.of[m] = taken{
+			all: all, wide: m.used[clusterWide], largest: m.most, party: cmp.Or(m.party, m.name), id: m.clusterID, home: m.home,
+		}
 	}
 }
 
-// candidate is a member that may have to give way. wide is set if its ClusterRoles and ClusterRoleBindings do. counts is what decides which
-// of them is first. One with last is after all others.
+// candidate is a member that may have to give way.
 type candidate struct {
-	*clusterRights
-	wide bool
-
-	last, counts int
+	taken
+	member *clusterRights
+	bounds
+	// of is its party.
+	of *share
 }
 
+// bounds are those of a member or a party. kept is what it may have, however many come later. It may have to give way if it has more than
+// may, which is kept or seven eighths of an equal share. If it has less than most, all that is closed of others is enough.
+type bounds struct{ kept, may, most int }
+
+// share is what a party takes and may have.
+type share struct {
+	members []*candidate
+	all     int
+	bounds
+	// counts decides which party is first.
+	counts int
+}
+
+// isWide reports whether the ClusterRoles and ClusterRoleBindings give way.
+func (c *candidate) isWide() bool { return c.wide > c.bounds.most }
+
+// counts decides which member of a party is first.
+func (c *candidate) counts() int {
+	if c.isWide() {
+		return c.all + max(c.largest, c.wide)
+	}
+	return c.all + c.largest
+}
+
+// free is how much has to be closed of a member at a time.
+func (c *candidate) free(limit int) int { return min(c.all-c.may, limit/steps) }
+
 // over returns by how much all members together take too much, and then those that may have to give way, the first one first.
-func (p *pool) over(limit int) (bytes int, candidates []candidate) {
+func (p *pool) over(limit int) (bytes int, candidates []*candidate) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.used <= limit {
 		return 0, nil
 	}
-	share := limit / len(p.of)
-	for m, t := range p.of {
-		c := candidate{clusterRights: m, counts: t.all + t.most}
-		if m.home.Load() {
-			c.last = 1
+	parties := p.parties(limit)
+	limitAll(limit, limit-limit/8, parties, func(s *share) (int, *bounds) { return s.all, &s.bounds })
+	for _, s := range parties {
+		if s.all <= s.may {
+			continue
 		}
-		if t.wide > t.all/2 {
-			c.wide, c.counts = true, t.all+max(t.most, t.wide)
-		}
-		if t.all > share {
-			candidates = append(candidates, c)
+		limitAll(s.most, s.may, s.members, func(c *candidate) (int, *bounds) { return c.all, &c.bounds })
+		for _, c := range s.members {
+			if c.all > c.may && (c.isWide() || c.all > c.wide) {
+				s.counts = max(s.counts, s.all+c.counts()-c.all)
+				candidates = append(candidates, c)
+			}
 		}
 	}
-	slices.SortFunc(candidates, func(a, b candidate) int {
-		return cmp.Or(cmp.Compare(a.last, b.last), cmp.Compare(b.counts, a.counts), cmp.Compare(a.name, b.name))
+	slices.SortFunc(candidates, func(a, b *candidate) int {
+		if a.home != b.home {
+			return cmp.Compare(home(a), home(b))
+		}
+		return cmp.Or(cmp.Compare(b.of.counts, a.of.counts), cmp.Compare(b.counts(), a.counts()), cmp.Compare(a.member.name, b.member.name))
 	})
 	return p.used - limit, candidates
 }
 
-// makeRoom closes what has to give way if all clusters together have too much, until an eighth is free again. reader is the member that is
-// being read, whose own is locked, or nil.
+// parties returns what parties take, and what is kept for clusters that were there first. The caller has locked the pool.
+func (p *pool) parties(limit int) (all []*share) {
+	members := make([]*candidate, 0, len(p.of))
+	for m, t := range p.of {
+		members = append(members, &candidate{member: m, taken: t})
+	}
+	slices.SortFunc(members, func(a, b *candidate) int {
+		return cmp.Or(cmp.Compare(a.id, b.id), cmp.Compare(a.member.name, b.member.name))
+	})
+	names := map[string]*share{}
+	rest := limit / keptShare
+	for _, c := range members {
+		of := names[c.party]
+		if of == nil {
+			of = &share{}
+			names[c.party], all = of, append(all, of)
+		}
+		c.of = of
+		c.kept = min(c.all, rest, limit/keptOfParty-of.kept)
+		rest -= c.kept
+		of.members, of.all, of.kept = append(of.members, c), of.all+c.all, of.kept+c.kept
+	}
+	return all
+}
+
+// limitAll sets the bounds of those that share a limit. None has to give way that has an equal part of least.
+func limitAll[T any](limit, least int, all []T, of func(T) (takes int, _ *bounds)) {
+	// Who takes less leaves the rest to others. This is the most that the others may have then.
+	level := sort.Search(limit+1, func(level int) bool {
+		sum := 0
+		for _, one := range all {
+			takes, b := of(one)
+			sum += min(takes, max(b.kept, level))
+		}
+		return sum > limit
+	}) - 1
+	for _, one := range all {
+		_, b := of(one)
+		b.may, b.most = max(b.kept, min(level, least/len(all))), max(b.kept, level)
+	}
+}
+
+func home(c *candidate) int {
+	if c.home {
+		return 1
+	}
+	return 0
+}
+
+// makeRoom closes what has to give way if all clusters together have too much. reader is the member that is being read, whose own is
+// locked, or nil.
 func (p *pool) makeRoom(reader *clusterRights) {
 	limit := p.rights.limits.all
 	if over, _ := p.over(limit); over == 0 {
@@ -101,20 +197,20 @@ func (p *pool) makeRoom(reader *clusterRights) {
 		locked[reader] = true
 	}
 	for {
-		over, candidates := p.over(limit - limit/8)
-		i := slices.IndexFunc(candidates, func(c candidate) bool { return locked[c.clusterRights] || c.own.TryLock() })
+		over, candidates := p.over(limit)
+		i := slices.IndexFunc(candidates, func(c *candidate) bool { return locked[c.member] || c.member.own.TryLock() })
 		if i < 0 {
 			break
 		}
 		first := candidates[i]
-		locked[first.clusterRights] = true
+		locked[first.member] = true
 		// One that is being read makes room with its next object, or after that. Others close in its place only if an eighth too much is taken
 		// until then.
-		if i > 0 && over <= limit/4 {
+		if i > 0 && over <= limit/8 {
 			break
 		}
-		if first.giveWay(first.wide, min(over, limit/steps)) {
-			shown[first.clusterRights] = true
+		if first.member.giveWay(first.isWide(), first.free(limit)) {
+			shown[first.member] = true
 		}
 	}
 	delete(locked, reader) // who reads it does the rest
