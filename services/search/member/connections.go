@@ -6,9 +6,11 @@ package member
 import (
 	"context"
 	"crypto/tls"
+	"maps"
 	"net"
 	"net/http"
 	"net/http/httptrace"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -32,10 +34,41 @@ type connections struct {
 	requests, open, carriers atomic.Int64
 	// connecting and inBulk are for requests that wait for a connection. Those that copy objects may be many.
 	connecting, inBulk chan struct{}
+
+	mu sync.Mutex
+	// wires are those that are open.
+	wires map[*wire]bool
 }
 
 func newConnections() *connections {
-	return &connections{connecting: make(chan struct{}, connectsAtOnce), inBulk: make(chan struct{}, connectsAtOnce)}
+	return &connections{
+		connecting: make(chan struct{}, connectsAtOnce), inBulk: make(chan struct{}, connectsAtOnce), wires: map[*wire]bool{},
+	}
+}
+
+// opened notes a connection.
+func (c *connections) opened(w *wire) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.wires[w] = true
+}
+
+// closed notes that a connection is closed.
+func (c *connections) closed(w *wire) {
+	c.open.Add(-1)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.wires, w)
+}
+
+// end closes all connections, whatever is sent or read on them.
+func (c *connections) end() {
+	c.mu.Lock()
+	all := slices.Collect(maps.Keys(c.wires))
+	c.mu.Unlock()
+	for _, w := range all {
+		w.Close() //nolint:errcheck // the member has ended
+	}
 }
 
 // roomInterval is how often a new connection looks whether there is room for it.

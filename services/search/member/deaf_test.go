@@ -131,8 +131,17 @@ func (d *deaf) answer(framer *http2.Framer) (streams []uint32) {
 	return streams
 }
 
-// TestAMemberThatReadsNothingHoldsNoWatch has an API server whose connection takes no bytes: what ends a request has to be sent, too.
+// TestAMemberThatReadsNothingHoldsNoWatch has an API server whose connection takes no bytes: what ends a request has to be sent, too. It ends with the
+// time for that, or with the member.
 func TestAMemberThatReadsNothingHoldsNoWatch(t *testing.T) {
+	for name, times := range map[string]struct{ write, end time.Duration }{
+		"that takes nothing": {100 * time.Millisecond, time.Hour}, "of a member that has ended": {time.Hour, 100 * time.Millisecond},
+	} {
+		t.Run("a connection "+name, func(t *testing.T) { endDeaf(t, times.write, times.end) })
+	}
+}
+
+func endDeaf(t *testing.T, writeTime, endTime time.Duration) {
 	d := &deaf{handled: make(chan struct{}, deafWatches), stalled: make(chan struct{})}
 	server := httptest.NewUnstartedServer(nil)
 	require.NoError(t, server.Listener.Close())
@@ -142,11 +151,12 @@ func TestAMemberThatReadsNothingHoldsNoWatch(t *testing.T) {
 		"h2": func(_ *http.Server, conn *tls.Conn, _ http.Handler) { d.serve(conn) },
 	}
 	door := newDoor(t, nil)
-	door.writeTime = 100 * time.Millisecond
+	door.writeTime, door.endTime = writeTime, endTime
 	m, err := New("deaf", served(t, server), Everything, Dependencies{Store: newStore(t), Door: door})
 	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
+	defer m.cutOff(ctx)()
 	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(got httptrace.GotConnInfo) {
 		assert.NoError(t, got.Conn.(*tls.Conn).NetConn().(*wire).Conn.(*net.TCPConn).SetWriteBuffer(4096))
 	}})

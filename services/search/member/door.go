@@ -7,9 +7,11 @@ import (
 	"context"
 	"maps"
 	"runtime"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
+	"weak"
 
 	"golang.org/x/sync/semaphore"
 	"golang.org/x/time/rate"
@@ -33,6 +35,8 @@ const (
 	groupShare = 2
 	// memoryShares are the parts of the memory for batches: at most one is for a single member.
 	memoryShares = 4
+	// partyShares is how many members of a party take all of its memory and transactions.
+	partyShares = 2
 	// rightsShare is the part of the memory of a member that it has besides for objects that decide what readers see.
 	rightsShare = 4
 	// writesAtOnce are the transactions of a member, so that one which floods search does not take all connections of the database.
@@ -70,10 +74,12 @@ type Door struct {
 	decoders chan struct{}
 	// slow is the one of large that all members have which have lost their pace.
 	slow *places
-	// patience, listTime and writeTime are the constants, except in tests.
-	patience, listTime, writeTime time.Duration
+	// patience, listTime, writeTime and endTime are the constants, except in tests.
+	patience, listTime, writeTime, endTime time.Duration
 
 	mu sync.Mutex
+	// parties are those of members that exist.
+	parties map[string]weak.Pointer[shared]
 	// allowances are those of members by their names, also of members that have ended.
 	allowances map[string]*allowance
 }
@@ -142,19 +148,20 @@ func NewDoor(limits Limits) (*Door, error) {
 	watches.steady = true
 	return &Door{
 		Limits: limits, memory: semaphore.NewWeighted(limits.memoryOfBatches()), large: newPlaces(larges, larges), slow: newPlaces(1, 1),
-		largeOfRights: newPlaces(1, 1), patience: patience, listTime: listTime, writeTime: writeTime,
+		largeOfRights: newPlaces(1, 1), patience: patience, listTime: listTime, writeTime: writeTime, endTime: endTime,
 		places: newPlaces(allPlaces, allPlaces), watches: watches,
 		decoders:   make(chan struct{}, max(1, runtime.GOMAXPROCS(0)-1)),
-		allowances: map[string]*allowance{},
+		allowances: map[string]*allowance{}, parties: map[string]weak.Pointer[shared]{},
 	}, nil
 }
 
 // entrance is the part of the door for one member.
 type entrance struct {
 	*Door
-	// party is what others know the member by.
-	party any
-	share int64
+	// party is what others know the member by, and shared is what the members of a party have together.
+	party  any
+	shared *turns
+	share  int64
 	// memory, large, places and writes are those of this member, and lists those that it sends. One that takes its time, or floods search,
 	// waits for itself and holds up no other.
 	own     *semaphore.Weighted
@@ -193,10 +200,16 @@ func (d *Door) entrance() *entrance {
 // is sets what others know the member by.
 func (e *entrance) is(party any) { e.party, e.rights.party = party, party }
 
-// isNamed says that the member is the one of a name, also when it begins anew.
-func (e *entrance) isNamed(name string) {
-	e.is(name)
+// isNamed says that the member is the one of a name, also when it begins anew, and of a party, or by itself.
+func (e *entrance) isNamed(name, party string) {
 	e.allowance = e.allowanceOf(name)
+	if party == "" {
+		e.is(name)
+		return
+	}
+	e.is(partOf{party, name})
+	of := e.sharedBy(party)
+	e.shared, e.rights.shared = &of.turns, &of.rights
 }
 
 func (d *Door) part(share int64) *entrance {
@@ -204,10 +217,42 @@ func (d *Door) part(share int64) *entrance {
 		Door: d, share: share, own: semaphore.NewWeighted(share), ownLong: newPlaces(1, 1), writes: make(chan struct{}, writesAtOnce),
 		places: newPlaces(placesAtOnce, placesAtOnce/groupShare), lists: newPlaces(listsAtOnce, listsAtOnce/groupShare),
 		rate: rate.NewLimiter(rate.Limit(d.Changes), d.Changes*burst), allowance: d.newAllowance(),
-		overhead: newOverhead(d.Resources + spareDials), connections: newConnections(),
+		overhead: newOverhead(d.Resources + spareDials), connections: newConnections(), shared: d.newTurns(share),
 	}
 	e.permits, e.listRate = d.large, e.rate
 	return e
+}
+
+// turns are those that all members of a party share: many clusters of one author wait for each other.
+type turns struct {
+	memory *semaphore.Weighted
+	// writes are transactions, and decoders are for what waits for a processor.
+	writes, decoders chan struct{}
+}
+
+// shared has the turns of a party: for objects, and for those that decide what readers see.
+type shared struct{ turns, rights turns }
+
+// newTurns returns the turns of a party whose members have a share of the memory each.
+func (d *Door) newTurns(share int64) *turns {
+	return &turns{
+		memory: semaphore.NewWeighted(partyShares * share), writes: make(chan struct{}, partyShares*writesAtOnce),
+		decoders: make(chan struct{}, cap(d.decoders)),
+	}
+}
+
+// sharedBy returns what the members of a party share.
+func (d *Door) sharedBy(party string) *shared {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	maps.DeleteFunc(d.parties, func(_ string, of weak.Pointer[shared]) bool { return of.Value() == nil })
+	if of := d.parties[party].Value(); of != nil {
+		return of
+	}
+	share := d.memoryOfBatches() / memoryShares
+	of := &shared{turns: *d.newTurns(share), rights: *d.newTurns(share / rightsShare)}
+	d.parties[party] = weak.Make(of)
+	return of
 }
 
 // objectPlace is for an object that is not tiny: one of its member, and one of all members.
@@ -249,39 +294,72 @@ func (p *objectPlace) leave() {
 // weight is the memory of a text in a batch. That of a large one is in large, too.
 func (e *entrance) weight(size int) int64 { return min(memoryOfText*int64(size), e.share) }
 
+// memories are those that an object counts for, the narrowest first.
+func (e *entrance) memories() [3]*semaphore.Weighted {
+	return [...]*semaphore.Weighted{e.own, e.shared.memory, e.memory}
+}
+
 // tryHold takes memory if there is some.
 func (e *entrance) tryHold(n int64) bool {
-	if !e.own.TryAcquire(n) {
-		return false
-	}
-	if !e.memory.TryAcquire(n) {
-		e.own.Release(n)
-		return false
+	all := e.memories()
+	for i, memory := range all {
+		if !memory.TryAcquire(n) {
+			release(all[:i], n)
+			return false
+		}
 	}
 	return true
 }
 
 // hold waits for memory. Do not hold any meanwhile.
 func (e *entrance) hold(ctx context.Context, n int64) error {
-	if err := e.own.Acquire(ctx, n); err != nil {
-		return err
-	}
-	if err := e.memory.Acquire(ctx, n); err != nil {
-		e.own.Release(n)
-		return err
+	all := e.memories()
+	for i, memory := range all {
+		if err := memory.Acquire(ctx, n); err != nil {
+			release(all[:i], n)
+			return err
+		}
 	}
 	return nil
 }
 
 func (e *entrance) release(n int64) {
-	e.memory.Release(n)
-	e.own.Release(n)
+	all := e.memories()
+	release(all[:], n)
+}
+
+func release(memories []*semaphore.Weighted, n int64) {
+	for _, memory := range slices.Backward(memories) {
+		memory.Release(n)
+	}
+}
+
+// work waits for a processor to read objects with.
+func (e *entrance) work(ctx context.Context) error {
+	select {
+	case e.shared.decoders <- struct{}{}:
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	select {
+	case e.decoders <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		<-e.shared.decoders
+		return context.Cause(ctx)
+	}
+}
+
+// rest gives the processor back.
+func (e *entrance) rest() {
+	<-e.decoders
+	<-e.shared.decoders
 }
 
 // decode decodes something in turn. It must not wait for anything.
-func (d *Door) decode(do func()) {
-	d.decoders <- struct{}{}
-	defer func() { <-d.decoders }()
+func (e *entrance) decode(do func()) {
+	e.work(context.Background()) //nolint:errcheck // the context does not end
+	defer e.rest()
 	do()
 }
 
@@ -308,12 +386,14 @@ func (e *entrance) dialed() { e.dials.Allow() }
 
 // write runs a transaction in turn.
 func (e *entrance) write(ctx context.Context, do func() error) error {
-	select {
-	case e.writes <- struct{}{}:
-	case <-ctx.Done():
-		return ctx.Err()
+	for _, turns := range []chan struct{}{e.writes, e.shared.writes} {
+		select {
+		case turns <- struct{}{}:
+			defer func() { <-turns }()
+		case <-ctx.Done():
+			return ctx.Err()
+		}
 	}
-	defer func() { <-e.writes }()
 	return do()
 }
 

@@ -255,19 +255,15 @@ func (m *meter) working(read func() error) error {
 }
 
 func (m *meter) work() error {
-	select {
-	case m.door.decoders <- struct{}{}:
-		m.works = true
-		return nil
-	case <-m.ctx.Done():
-		return context.Cause(m.ctx)
-	}
+	err := m.door.work(m.ctx)
+	m.works = err == nil
+	return err
 }
 
 func (m *meter) rest() {
 	if m.works {
 		m.works = false
-		<-m.door.decoders
+		m.door.rest()
 	}
 }
 

@@ -100,13 +100,15 @@ func (r *running) isOver() bool {
 	}
 }
 
-// Dependencies are what the members of a process have in common.
+// Dependencies are what the members of a process have in common, or some of them.
 type Dependencies struct {
 	Store *store.Store
 	// Shards say which streams are those of this replica, and Checks keep them fresh. Either may be nil.
 	Shards *shards.Shards
 	Checks *Checks
 	Door   *Door
+	// Party is who has made the member, with others, or empty if it stands for itself. Parties share what the door has.
+	Party string
 }
 
 // New returns a member. wanted are the resources to copy.
@@ -116,7 +118,7 @@ func New(name string, config *rest.Config, wanted []Rule, dependencies Dependenc
 		streams: map[schema.GroupVersionResource]*running{},
 		waits:   map[schema.GroupVersionResource]waiting{}, granted: make(chan struct{}, 1),
 	}
-	m.door.isNamed(name)
+	m.door.isNamed(name, dependencies.Party)
 	m.discoveryInterval = discoveryInterval
 	m.store = dependencies.Store.InTurns(m.door.turn)
 	m.usage = &usage{cluster: name, store: m.store, limits: &m.door.Limits}
@@ -194,6 +196,7 @@ func StreamStatuses(ctx context.Context, from *store.Store, name string) ([]Stat
 // Run copies until the context ends. It follows resources that come and go, and replicas.
 func (m *Member) Run(ctx context.Context) {
 	defer m.hangUp()
+	defer m.cutOff(ctx)()
 	defer m.forgo(func(schema.GroupVersionResource) bool { return true })
 	defer m.stop()
 	defer m.checks.add(m)()
@@ -384,6 +387,7 @@ func (m *Member) adjust(ctx context.Context, kinds []streams.Kind, missing []str
 			m.start(ctx, kind, in)
 		}
 	}
+	m.closeWaiting(ctx)
 	if late {
 		m.limit(limited("resources", "", "the cluster has had more than %d resources, and others too often: more begin later",
 			m.door.kinds.Burst()))
@@ -417,15 +421,7 @@ func (m *Member) set(resource schema.GroupVersionResource, r *running) {
 
 func (m *Member) start(parent context.Context, kind streams.Kind, in *place) {
 	ctx, end := context.WithCancel(parent)
-	from := source{client: m.client, door: m.door, resource: kind.GroupVersionResource, namespaces: m.namespaces}
-	if kind.GroupVersionResource == streams.InvolvedEvents.GroupVersionResource {
-		from.resource = eventsResource
-	}
-	r := &running{stream: newStream(m.name, kind, from, m.store), end: end, done: make(chan struct{})}
-	r.answers, r.usage = &m.answers, m.usage
-	if from.resource != kind.GroupVersionResource {
-		r.involved = &m.involved
-	}
+	r := &running{stream: m.newStream(kind), end: end, done: make(chan struct{})}
 	m.set(kind.GroupVersionResource, r)
 	streamsRunning.Inc()
 	go func() {
@@ -435,21 +431,54 @@ func (m *Member) start(parent context.Context, kind streams.Kind, in *place) {
 		if in.leave(); parent.Err() == nil && r.isCrowded.Load() {
 			r.fail(errCrowded)
 			r.saveStatus(parent)
+			if r.target != nil && m.decidesRights(kind) {
+				r.closeRights(parent, errCrowded) //nolint:errcheck // it tries until the context ends
+			}
 			m.wake()
 		}
 	}()
-	if !streams.DecidesRights(kind.GroupVersionResource) {
-		in.park(func() {
-			r.isCrowded.Store(true)
-			end()
-		})
+	in.parkAs(m.decidesRights(kind), func() {
+		r.isCrowded.Store(true)
+		end()
+	})
+}
+
+// newStream returns a stream that does not run yet.
+func (m *Member) newStream(kind streams.Kind) *stream {
+	from := source{client: m.client, door: m.door, resource: kind.GroupVersionResource, namespaces: m.namespaces}
+	if kind.GroupVersionResource == streams.InvolvedEvents.GroupVersionResource {
+		from.resource = eventsResource
 	}
+	s := newStream(m.name, kind, from, m.store)
+	s.answers, s.usage = &m.answers, m.usage
+	if from.resource != kind.GroupVersionResource {
+		s.involved = &m.involved
+	}
+	return s
 }
 
 // hangUp closes connections, of which the next start of the member may have as many again.
 func (m *Member) hangUp() {
 	for _, closeIdle := range m.door.closeIdle {
 		closeIdle()
+	}
+	m.door.connections.end()
+}
+
+// cutOff closes the connections of the member some time after the context has ended, until stop is called: a request on a connection that
+// takes nothing may not end by itself.
+func (m *Member) cutOff(ctx context.Context) (stop func()) {
+	over := make(chan struct{})
+	end := context.AfterFunc(ctx, func() {
+		select {
+		case <-time.After(m.door.endTime):
+			m.hangUp()
+		case <-over:
+		}
+	})
+	return func() {
+		end()
+		close(over)
 	}
 }
 

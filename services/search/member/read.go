@@ -33,6 +33,8 @@ const (
 	listTime = time.Hour
 	// writeTime is how long an API server may take no byte of what search sends. A request waits so long for its end at most.
 	writeTime = 15 * time.Second
+	// endTime is how long a member has to end what it does, before search closes its connections.
+	endTime = 20 * time.Second
 	// emptyPages is how many pages in a row may have no objects.
 	emptyPages = 10
 	// firstByte is how long a member may take to begin an answer. It may have to list all objects before.

@@ -5,12 +5,15 @@ package member
 
 import (
 	"cmp"
+	"context"
 	"iter"
+	"maps"
 	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/klog/v2"
 
 	"github.com/tripod-k8s/tripod/services/search/store/streams"
 )
@@ -45,6 +48,8 @@ func rank(k streams.Kind) int {
 type waiting struct {
 	*place
 	status Status
+	// closed is set once readers have no rights by what the stream has copied before.
+	closed bool
 }
 
 // enter returns a place for the watches of a stream, or nil if it has to wait for one. Only adjust calls it: it is called again when the
@@ -59,16 +64,79 @@ func (m *Member) enter(kind streams.Kind) *place {
 		one.status = Status{
 			Kind: kind, Phase: Failed, Reason: LimitReached, Message: errCrowded.Error(), Since: time.Now(),
 		}
-		one.place = m.door.watches.add(m.door.party, &place{weight: max(len(m.namespaces), 1), granted: m.wake})
+		if m.decidesRights(kind) {
+			time.AfterFunc(m.door.watches.grace, m.wake) // for closeWaiting
+		}
 	}
-	select {
-	case <-one.given:
-		delete(m.waits, resource)
-		return one.place
-	default:
-		m.waits[resource] = one
-		return nil
+	for {
+		if one.place == nil {
+			one.place = m.askFor(kind)
+		}
+		select {
+		case <-one.given:
+			if !one.use() { // it came while discovery went on, and others needed it
+				one.place = nil
+				continue
+			}
+			delete(m.waits, resource)
+			return one.place
+		default:
+			m.waits[resource] = one
+			return nil
+		}
 	}
+}
+
+// askFor asks for a place. Others may get it back before the stream begins: the member decides how long its discovery takes.
+func (m *Member) askFor(kind streams.Kind) *place {
+	one := &place{weight: max(len(m.namespaces), 1), granted: m.wake, last: m.decidesRights(kind)}
+	one.end = func() { go one.leave() }
+	return m.door.watches.add(m.door.party, one)
+}
+
+// decidesRights reports whether the objects of a kind decide what readers see. They do not if search has those of some namespaces only.
+func (m *Member) decidesRights(kind streams.Kind) bool {
+	return streams.DecidesRights(kind.GroupVersionResource) && len(m.namespaces) == 0
+}
+
+// closeWaiting denies readers what they have by objects whose stream has waited for long: what was copied before may have been revoked.
+func (m *Member) closeWaiting(ctx context.Context) {
+	for resource, one := range m.waitingRights() {
+		if time.Since(one.status.Since) < m.door.watches.grace {
+			continue
+		}
+		if err := m.newStream(one.status.Kind).closeWhileWaiting(ctx); err != nil {
+			klog.V(2).InfoS("Rights in a cluster cannot be closed yet", "cluster", m.name, "resource", resource, "err", err)
+			time.AfterFunc(m.door.watches.grace, m.wake)
+			continue
+		}
+		m.mu.Lock()
+		if now, waits := m.waits[resource]; waits {
+			now.closed = true
+			m.waits[resource] = now
+		}
+		m.mu.Unlock()
+	}
+}
+
+// waitingRights returns the streams that wait and decide what readers see.
+func (m *Member) waitingRights() map[schema.GroupVersionResource]waiting {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	all := maps.Clone(m.waits)
+	maps.DeleteFunc(all, func(_ schema.GroupVersionResource, one waiting) bool {
+		return one.closed || !m.decidesRights(one.status.Kind)
+	})
+	return all
+}
+
+// closeWhileWaiting denies all readers what the objects of a stream grant that does not run.
+func (s *stream) closeWhileWaiting(ctx context.Context) error {
+	target, err := s.store.OpenStream(ctx, s.cluster, s.kind)
+	if err != nil {
+		return err
+	}
+	return s.door.write(ctx, func() error { return s.store.CloseRights(ctx, target, errCrowded.Error()) })
 }
 
 // wake has adjust run again.

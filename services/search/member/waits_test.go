@@ -121,8 +121,8 @@ func TestMembersShareWatches(t *testing.T) {
 	have(liar, 50)
 }
 
-// TestObjectsThatDecideRightsAreAlwaysFollowed has a member with more watches than there may be.
-func TestObjectsThatDecideRightsAreAlwaysFollowed(t *testing.T) {
+// TestObjectsThatDecideRightsAreFollowedFirst has a member with more watches than there may be.
+func TestObjectsThatDecideRightsAreFollowedFirst(t *testing.T) {
 	door := newDoor(t, func(l *Limits) { l.Watches = 100 })
 	begin := func(name string) *Member {
 		m, err := New(name, &rest.Config{Host: "http://member", Transport: &stops{}}, Everything, Dependencies{Store: newStore(t), Door: door})

@@ -76,12 +76,14 @@ type wire struct {
 
 // newWire returns a connection, which counts until it is closed.
 func newWire(conn net.Conn, of *connections, overhead *overhead) *wire {
-	return &wire{Conn: conn, overhead: overhead, of: of}
+	w := &wire{Conn: conn, overhead: overhead, of: of}
+	of.opened(w)
+	return w
 }
 
 // Close implements net.Conn.
 func (w *wire) Close() error {
-	w.closed.Do(func() { w.of.open.Add(-1) })
+	w.closed.Do(func() { w.of.closed(w) })
 	return w.Conn.Close()
 }
 

@@ -1,0 +1,269 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package member
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/rest"
+
+	"github.com/tripod-k8s/tripod/services/search/store/access"
+	"github.com/tripod-k8s/tripod/services/search/store/streams"
+)
+
+// silent returns a member whose API server does not answer.
+func silent(t *testing.T, door *Door, name, party string) *Member {
+	t.Helper()
+	m, err := New(name, &rest.Config{Host: "http://member", Transport: &stops{}}, Everything, Dependencies{Store: newStore(t), Door: door, Party: party})
+	require.NoError(t, err)
+	t.Cleanup(m.stop)
+	return m
+}
+
+// manyKinds returns kinds that decide nothing.
+func manyKinds(n int) (kinds []streams.Kind) {
+	for i := range n {
+		kind := kindOfConfigMaps
+		kind.GroupVersionResource = schema.GroupVersionResource{Group: "a.example.com", Version: "v1", Resource: fmt.Sprint("things", i)}
+		kinds = append(kinds, kind)
+	}
+	return kinds
+}
+
+// watchesOf has a door have so few watches.
+func watchesOf(door *Door, n int) {
+	door.watches = newPlaces(n, n)
+	door.watches.steady = true
+}
+
+// TestManyClustersOfAPartyHaveOneShareOfWatches has a party with many clusters take all watches, and then another cluster, which needs half of them.
+func TestManyClustersOfAPartyHaveOneShareOfWatches(t *testing.T) {
+	const sybils = 10
+	door := newDoor(t, nil)
+	watchesOf(door, 80)
+	var tenant []*Member
+	for i := range sybils {
+		tenant = append(tenant, silent(t, door, fmt.Sprint("sybil", i), "policy/tenant"))
+		tenant[i].adjust(t.Context(), manyKinds(20), nil)
+	}
+	require.Eventually(t, func() bool { return door.watches.count() == 80 }, time.Minute, time.Millisecond)
+	honest := silent(t, door, "honest", "")
+	require.Eventually(t, func() bool {
+		honest.adjust(t.Context(), manyKinds(40), nil)
+		return honest.count() == 40
+	}, time.Minute, 10*time.Millisecond)
+	require.Eventually(t, func() bool {
+		all := 0
+		for _, m := range tenant {
+			m.adjust(t.Context(), manyKinds(20), nil)
+			if m.count() != 4 { // they share what the party has
+				return false
+			}
+			all += m.count()
+		}
+		return all == 40
+	}, time.Minute, 10*time.Millisecond)
+	assert.Equal(t, 40, honest.count())
+}
+
+// TestMembersOfAPartyShareMemoryAndTransactions has two take all that the party may have.
+func TestMembersOfAPartyShareMemoryAndTransactions(t *testing.T) {
+	door := newDoor(t, nil)
+	of := func(name, party string) *entrance {
+		e := door.entrance()
+		e.isNamed(name, party)
+		return e
+	}
+	a, b, c, other := of("a", "policy/tenant"), of("b", "policy/tenant"), of("c", "policy/tenant"), of("other", "")
+	for _, one := range []*entrance{a, b} {
+		require.NoError(t, one.hold(t.Context(), one.share))
+		for range writesAtOnce {
+			begun := make(chan struct{})
+			end := make(chan struct{})
+			t.Cleanup(func() { close(end) })
+			go one.write(t.Context(), func() error { //nolint:errcheck // it fails in nothing
+				close(begun)
+				<-end
+				return nil
+			})
+			<-begun
+		}
+	}
+	assert.False(t, c.tryHold(1))
+	assert.True(t, c.rights.tryHold(1), "what decides about rights waits for nothing else")
+	assert.True(t, other.tryHold(other.share))
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	nothing := func() error { return nil }
+	require.ErrorIs(t, c.write(ended, nothing), context.Canceled)
+	require.NoError(t, c.rights.write(t.Context(), nothing))
+	require.NoError(t, other.write(t.Context(), nothing))
+	a.release(a.share)
+	assert.True(t, c.tryHold(c.share))
+}
+
+// TestAPartyThatNeedsManyPlacesKeepsFewFromOthers has one that needs more at once than an equal share is, and another one that needs one place.
+func TestAPartyThatNeedsManyPlacesKeepsFewFromOthers(t *testing.T) {
+	p := newPlaces(10, 10)
+	p.steady, p.grace = true, 20*time.Millisecond
+	var all []*place
+	for i := range 6 {
+		one := p.ask(fmt.Sprint(i), nil)
+		require.True(t, one.is(t))
+		one.park(func() { go one.leave() })
+		all = append(all, one)
+	}
+	heavy := p.add("heavy", &place{weight: 5})
+	later := p.ask("later", nil)
+	assert.False(t, later.is(t), "the heavy one is before")
+	select {
+	case <-later.given:
+	case <-time.After(time.Minute):
+		require.Fail(t, "it waits for ever")
+	}
+	assert.False(t, heavy.is(t))
+	for range 2 { // whenever that is, free places are kept for the heavy one again
+		all[0].leave()
+		all = all[1:]
+	}
+	select {
+	case <-heavy.given:
+	case <-time.After(time.Minute):
+		require.Fail(t, "there are as many as it needs")
+	}
+	for _, one := range append(all, heavy, later) {
+		one.leave()
+	}
+	assert.Zero(t, p.count())
+}
+
+// TestAPlaceThatIsNotLeftKeepsNoOtherWaiting has one that should be left, and is not.
+func TestAPlaceThatIsNotLeftKeepsNoOtherWaiting(t *testing.T) {
+	p := newPlaces(4, 4)
+	p.steady, p.grace = true, 10*time.Millisecond
+	var hangs *place
+	for range p.all {
+		one := p.ask("liar", nil)
+		one.park(func() {
+			if hangs == nil {
+				hangs = one
+				return
+			}
+			go one.leave()
+		})
+	}
+	one := p.ask("honest", nil)
+	select {
+	case <-one.given:
+	case <-time.After(time.Minute):
+		require.Fail(t, "it waits for ever")
+	}
+	p.mu.Lock()
+	assert.Zero(t, p.ending)
+	assert.Zero(t, p.freeing)
+	p.mu.Unlock()
+	hangs.leave()
+	assert.Equal(t, 3, p.count())
+	one.leave()
+	assert.Equal(t, 2, p.count())
+}
+
+// TestAPlaceThatIsNotUsedGoesToOthers has a member get places while its discovery goes on.
+func TestAPlaceThatIsNotUsedGoesToOthers(t *testing.T) {
+	door := newDoor(t, nil)
+	watchesOf(door, 2)
+	m, kinds := silent(t, door, "drips", ""), manyKinds(2)
+	leave := takeAll(t, door.watches)
+	for _, kind := range kinds {
+		require.Nil(t, m.enter(kind))
+	}
+	leave()
+	assert.Equal(t, 2, door.watches.count(), "it has them")
+	other := door.watches.ask("other", nil)
+	select {
+	case <-other.given:
+	case <-time.After(time.Minute):
+		require.Fail(t, "nothing takes the place back")
+	}
+	var has []*place
+	for _, kind := range kinds {
+		if one := m.enter(kind); one != nil {
+			has = append(has, one)
+		}
+	}
+	require.Len(t, has, 1, "it waits for the other one anew")
+	assert.Len(t, m.waits, 1)
+	other.leave()
+	has[0].leave()
+}
+
+// rbacKinds are those of RBAC objects.
+func rbacKinds() (kinds []streams.Kind) {
+	for _, resource := range []string{"roles", "rolebindings", "clusterroles", "clusterrolebindings"} {
+		kinds = append(kinds, streams.Kind{GroupVersionResource: rbacv1.SchemeGroupVersion.WithResource(resource), Name: resource})
+	}
+	return kinds
+}
+
+// closed returns why rights in a cluster are not known.
+func (m *Member) closed(t *testing.T) (why string) {
+	t.Helper()
+	require.NoError(t, m.store.ReadRights(t.Context(), m.name, func(r *access.RightsReading) error {
+		why = r.Closed
+		return nil
+	}))
+	return why
+}
+
+// TestRightsCloseWhenTheirWatchesGiveWay has clusters follow RBAC objects with all watches that there are, and one more that needs some.
+func TestRightsCloseWhenTheirWatchesGiveWay(t *testing.T) {
+	door := newDoor(t, nil)
+	watchesOf(door, 4)
+	m := silent(t, door, "many", "")
+	require.NoError(t, m.store.SetRights(t.Context(), m.name, "{}"))
+	m.adjust(t.Context(), rbacKinds(), nil)
+	require.Equal(t, 4, m.count())
+	for _, r := range m.running() {
+		require.Eventually(t, func() bool { return r.opened.Load() != nil }, time.Minute, time.Millisecond)
+	}
+	assert.Empty(t, m.closed(t))
+	other := silent(t, door, "new", "")
+	require.Eventually(t, func() bool {
+		other.adjust(t.Context(), rbacKinds()[:1], nil)
+		return other.count() == 1
+	}, time.Minute, 10*time.Millisecond)
+	require.Eventually(t, func() bool { return m.closed(t) != "" }, time.Minute, 10*time.Millisecond)
+	assert.Contains(t, m.closed(t), "--member-watches")
+}
+
+// TestRightsCloseWhileTheirWatchWaits has a cluster whose RBAC objects were copied before, and now no watch is free.
+func TestRightsCloseWhileTheirWatchWaits(t *testing.T) {
+	door := newDoor(t, nil)
+	watchesOf(door, 1)
+	door.watches.grace = 10 * time.Millisecond
+	defer takeAll(t, door.watches)()
+	m := silent(t, door, "late", "")
+	require.NoError(t, m.store.SetRights(t.Context(), m.name, "{}"))
+	target, err := m.store.OpenStream(t.Context(), m.name, kindOfRoleBindings)
+	require.NoError(t, err)
+	require.NoError(t, m.store.Sweep(t.Context(), target, 1, ""))
+	m.adjust(t.Context(), []streams.Kind{kindOfRoleBindings, kindOfConfigMaps}, nil)
+	assert.Empty(t, m.closed(t), "it may get one soon")
+	select {
+	case <-m.granted:
+	case <-time.After(time.Minute):
+		require.Fail(t, "nothing has it look again")
+	}
+	m.adjust(t.Context(), []streams.Kind{kindOfRoleBindings, kindOfConfigMaps}, nil)
+	assert.Contains(t, m.closed(t), "--member-watches")
+	m.forgo(func(schema.GroupVersionResource) bool { return true })
+}
