@@ -19,6 +19,15 @@ import (
 	"k8s.io/client-go/dynamic"
 )
 
+// Objects that others name are followed by their names, so that a role may name them, each with a watch. MostNamed is how many may be, and
+// NamedMemory the most that their watches take, in bytes, without the objects.
+const (
+	MostNamed   = 1000
+	NamedMemory = MostNamed * bytesOfWatch
+
+	bytesOfWatch = 40 << 10
+)
+
 // ErrTooMany says that a resource has more than may be kept, by itself or beside others. Nothing of it is known then.
 var ErrTooMany = errors.New("more than search follows")
 

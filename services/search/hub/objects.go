@@ -8,6 +8,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"sync"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -87,34 +89,40 @@ func (o *Objects) OneFor(party string, resource schema.GroupVersionResource, nam
 		return nil, fmt.Errorf("%w: it follows %d objects by their names", ErrTooMany, o.Most)
 	}
 	f := o.follow(t)
-	if f.sharer == "" {
-		f.sharer = party
-	}
+	f.sharers[party] = true
 	return f.get(namespace, name)
 }
 
-// makeRoom reports whether a party may follow one more object. If there is no room, a party with more than it would have then loses one.
+// makeRoom reports whether a party may follow one more object. If there is no room, a party with more than it would have then loses one. An
+// object that several parties follow counts for each, and is lost by none of them before the one with fewest would lose it.
 func (o *Objects) makeRoom(party string) bool {
-	has, all := map[string]int{}, 0
-	var most *follower
-	for t, f := range o.followers {
-		if t.name != "" {
-			has[f.sharer]++
-			all++
-		}
-	}
-	if all < o.Most {
-		return true
-	}
+	has := map[string]int{}
+	var named []*follower
 	for t, f := range o.followers {
 		if t.name == "" {
 			continue
 		}
-		if most == nil || cmp.Or(cmp.Compare(has[f.sharer], has[most.sharer]), cmp.Compare(t.String(), most.target.String())) > 0 {
-			most = f
+		named = append(named, f)
+		for sharer := range f.sharers {
+			has[sharer]++
 		}
 	}
-	if has[most.sharer] <= has[party]+1 {
+	if len(named) < o.Most {
+		return true
+	}
+	fewest := func(f *follower) int {
+		n := 0
+		for sharer := range f.sharers {
+			if n == 0 || has[sharer] < n {
+				n = has[sharer]
+			}
+		}
+		return n
+	}
+	most := slices.MaxFunc(named, func(a, b *follower) int {
+		return cmp.Or(cmp.Compare(fewest(a), fewest(b)), cmp.Compare(a.target.String(), b.target.String()))
+	})
+	if fewest(most) <= has[party]+1 {
 		return false
 	}
 	most.stop()
@@ -122,7 +130,7 @@ func (o *Objects) makeRoom(party string) bool {
 	return true
 }
 
-// Sweep stops informers that were not used since the last Sweep.
+// Sweep stops informers that were not used since the last Sweep, and forgets parties that have not used them since.
 func (o *Objects) Sweep() {
 	for target, f := range o.followers {
 		if !f.used {
@@ -130,6 +138,10 @@ func (o *Objects) Sweep() {
 			delete(o.followers, target)
 		}
 		f.used = false
+		maps.DeleteFunc(f.sharers, func(_ string, asked bool) bool { return !asked })
+		for party := range f.sharers {
+			f.sharers[party] = false
+		}
 	}
 }
 
@@ -161,8 +173,8 @@ type follower struct {
 	informer cache.SharedIndexInformer
 	end      func()
 	used     bool
-	// sharer is the party that follows it, see OneFor.
-	sharer string
+	// sharers are the parties that follow it, see OneFor, and whether they have asked for it since the last Sweep.
+	sharers map[string]bool
 
 	mu sync.Mutex
 	// failure is why the last attempt to list or watch failed.
@@ -182,7 +194,7 @@ type follower struct {
 func (o *Objects) start(t target) *follower {
 	trim := o.trim(t.GroupVersionResource)
 	ctx, cancel := context.WithCancel(context.Background())
-	f := &follower{target: t, sizes: map[string]int{}, memory: o.memory.of(t), changed: o.changed, cancel: cancel}
+	f := &follower{target: t, sizes: map[string]int{}, sharers: map[string]bool{}, memory: o.memory.of(t), changed: o.changed, cancel: cancel}
 	f.informer = newInformer(o.client, t, o.Bounds, trim, f.reads)
 	// The informer has not started, so none of these can fail.
 	f.informer.SetTransform(func(object any) (any, error) { //nolint:errcheck // see above

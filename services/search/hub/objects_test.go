@@ -243,3 +243,41 @@ func TestAListThatFailsTakesNoMemory(t *testing.T) {
 	defer o.memory.others.mu.Unlock()
 	assert.Zero(t, o.memory.others.used)
 }
+
+// TestAPartyTakesNothingByNamingWhatAnotherFollows has one that wants more than there may be name what another one follows, too.
+func TestAPartyTakesNothingByNamingWhatAnotherFollows(t *testing.T) {
+	var objects []runtime.Object
+	for i := range 12 {
+		objects = append(objects, pod(fmt.Sprint(i), 1))
+	}
+	client := fake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), map[schema.GroupVersionResource]string{pods: "PodList"}, objects...)
+	answerByName(client)
+	o := New(client, StandardMemory(), func() {})
+	o.Most = 6
+	t.Cleanup(o.Stop)
+	follow := func(party string, from, to int) (n int) {
+		for i := from; i < to; i++ {
+			if _, err := o.OneFor(party, pods, "a", fmt.Sprint(i)); !errors.Is(err, ErrTooMany) {
+				n++
+			}
+		}
+		return n
+	}
+	const first, last = 8, 10 // those of the owner, whose names come last
+	for range 3 {
+		follow("greedy", 0, 4)
+		assert.Equal(t, 2, follow("greedy", first, last), "it asks first")
+		require.Equal(t, 2, follow("owner", first, last))
+		before := o.followers[target{pods, "a", "8"}]
+		require.NotNil(t, before)
+		assert.Equal(t, 2, follow("new", 10, 12), "greedy has most")
+		assert.Same(t, before, o.followers[target{pods, "a", "8"}], "the owner begins anew with nothing")
+		assert.Equal(t, 2, follow("owner", first, last))
+		o.Sweep()
+	}
+	o.Sweep()
+	assert.Equal(t, 2, follow("owner", first, last))
+	o.Sweep()
+	require.Len(t, o.followers, 2)
+	assert.Equal(t, map[string]bool{"owner": false}, o.followers[target{pods, "a", "8"}].sharers)
+}

@@ -16,6 +16,7 @@ import (
 
 	"github.com/tripod-k8s/tripod/services/search/member"
 	"github.com/tripod-k8s/tripod/services/search/pediaclusters"
+	"github.com/tripod-k8s/tripod/services/search/policies"
 	"github.com/tripod-k8s/tripod/services/search/templates"
 )
 
@@ -52,6 +53,8 @@ type Options struct {
 	Limits member.Limits
 	// Templates are the limits of templates of policies.
 	Templates templates.Limits
+	// ImportMaxClusters is how many PediaClusters a policy makes of the sources in a namespace.
+	ImportMaxClusters int
 	// EventsTTL is how long events of objects are kept, and HistoryTTL how long changes are.
 	EventsTTL, HistoryTTL time.Duration
 	// AnswerMemory is the memory in bytes for answers that are put together at the same time.
@@ -63,7 +66,8 @@ func New() *Options {
 	return &Options{
 		Roles:   []string{string(Serve), string(Sync)},
 		Members: pediaclusters.Options{Hub: "hub", HubRights: true}, Limits: member.Standard(), Templates: templates.Standard,
-		EventsTTL: 24 * time.Hour, HistoryTTL: 10 * time.Minute, AnswerMemory: StandardAnswerMemory,
+		ImportMaxClusters: policies.StandardMost,
+		EventsTTL:         24 * time.Hour, HistoryTTL: 10 * time.Minute, AnswerMemory: StandardAnswerMemory,
 	}
 }
 
@@ -95,6 +99,8 @@ func (o *Options) AddFlags(fs *pflag.FlagSet) {
 		"How many bytes of memory a template of a ClusterImportPolicy may take. It runs in a process of its own.")
 	fs.DurationVar(&o.Templates.Time, "template-time", o.Templates.Time,
 		"How long a template of a ClusterImportPolicy may run on a processor.")
+	fs.IntVar(&o.ImportMaxClusters, "import-max-clusters", o.ImportMaxClusters,
+		"PediaClusters that search makes of the sources of a ClusterImportPolicy in a namespace. It makes none of more sources.")
 }
 
 // Validate returns everything that is wrong with the values of the flags.
@@ -102,6 +108,9 @@ func (o *Options) Validate() error {
 	errs := []error{validateRoles(o.Roles), o.Limits.Validate(), o.Templates.Validate()}
 	if o.AnswerMemory < minAnswerMemory {
 		errs = append(errs, fmt.Errorf("--answer-memory must be at least 48Mi: %d", minAnswerMemory))
+	}
+	if o.ImportMaxClusters < 1 {
+		errs = append(errs, errors.New("--import-max-clusters must be at least 1"))
 	}
 	if o.HistoryTTL < minHistoryTTL {
 		errs = append(errs, errors.New("--history-ttl must be at least 1m: watches are told each minute how far they are"))

@@ -9,7 +9,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"reflect"
+	"slices"
 	"sync"
 	"time"
 
@@ -68,6 +70,8 @@ type running struct {
 	// permit is not nil if its kubeconfig was in a Secret.
 	permit *permit
 	shared []v1alpha2.GroupResources
+	// party is who has made the PediaCluster, or empty.
+	party string
 	// invalid is what is wrong with the spec. There is no member then. unresolved is set if it is about what the spec names.
 	invalid    error
 	unresolved bool
@@ -100,6 +104,7 @@ func New(client dynamic.Interface, memory *hub.Memory, o Options, shared member.
 		objects:     hub.New(client, memory, func() {}),
 		credentials: credentials{objects: hub.New(client, memory, func() {}), namespace: o.SecretNamespace},
 	}
+	m.credentials.objects.Most = hub.MostNamed
 	m.removals = newRemovals(func(ctx context.Context, cluster string) error { return m.store.RemoveCluster(ctx, cluster) })
 	// A cluster with many resources, or one that lies, has a hundred times as much there as in its spec.
 	m.objects.Trim = map[schema.GroupVersionResource]func(*unstructured.Unstructured){
@@ -187,14 +192,15 @@ func (m *Controller) reconcile(ctx context.Context) {
 		}
 	}
 	m.forgetMembers(ctx, over)
-	for name, cluster := range wanted {
+	for _, name := range slices.Sorted(maps.Keys(wanted)) { // which of too many Secrets are followed stays the same
+		cluster := wanted[name]
 		if m.removals.going(name) || !m.identify(ctx, waiting, cluster, uids) {
 			continue
 		}
-		wanted := &running{}
+		wanted := &running{party: cluster.Annotations[v1alpha2.PartyAnnotation]}
 		var missing, unknown error
 		wanted.shared, missing = shared(resources, cluster.Spec.SyncResourcesRefName)
-		wanted.spec, wanted.permit, unknown = m.credentials.resolve(name, cluster.Spec)
+		wanted.spec, wanted.permit, unknown = m.credentials.resolve(name, cmp.Or(wanted.party, name), cluster.Spec)
 		wanted.invalid = cmp.Or(missing, unknown)
 		if r := m.running[name]; r == nil || r.differs(wanted) {
 			if r != nil && !r.ended(waiting) {
@@ -227,7 +233,7 @@ func (r *running) differs(wanted *running) bool {
 	}
 	spec := wanted.spec
 	spec.ShardingName = r.spec.ShardingName // it has no effect
-	return !reflect.DeepEqual(r.spec, spec) || !reflect.DeepEqual(r.permit, wanted.permit) ||
+	return !reflect.DeepEqual(r.spec, spec) || !reflect.DeepEqual(r.permit, wanted.permit) || r.party != wanted.party ||
 		!equality.Semantic.DeepEqual(r.shared, wanted.shared)
 }
 
@@ -266,13 +272,15 @@ func (m *Controller) start(ctx context.Context, name string, r *running) {
 	}
 	if r.invalid == nil {
 		r.apiServer = config.Host
-		_, r.invalid = policyOf(&r.spec)
+		_, r.invalid = policyOf(&r.spec, r.party)
 	}
 	if r.invalid == nil {
 		r.invalid = m.copying.Door.CheckConfig(config)
 	}
 	if r.invalid == nil {
-		r.Member, r.invalid = member.New(name, config, rulesOf(&r.spec, r.shared), m.copying)
+		copying := m.copying
+		copying.Party = r.party
+		r.Member, r.invalid = member.New(name, config, rulesOf(&r.spec, r.shared), copying)
 	}
 	if r.invalid == nil {
 		if r.invalid = r.Only(r.spec.Namespaces...); r.invalid != nil {

@@ -28,8 +28,9 @@ type credentials struct {
 }
 
 // resolve returns the spec of a cluster with the credentials that its authenticationFrom names. As in Clusterpedia, it counts only if the
-// spec has none itself. If a kubeconfig is from a Secret, permit is what that Secret says about its server, and is nil otherwise.
-func (c *credentials) resolve(cluster string, spec v1alpha2.ClusterSpec) (_ v1alpha2.ClusterSpec, permit *permit, err error) {
+// spec has none itself. If a kubeconfig is from a Secret, permit is what that Secret says about its server, and is nil otherwise. Parties
+// share the Secrets that search follows.
+func (c *credentials) resolve(cluster, party string, spec v1alpha2.ClusterSpec) (_ v1alpha2.ClusterSpec, permit *permit, err error) {
 	from := spec.AuthenticationFrom
 	own := len(spec.Kubeconfig) > 0 || len(spec.TokenData) > 0 || len(spec.CertData) > 0 && len(spec.KeyData) > 0
 	if from == nil || own {
@@ -40,7 +41,7 @@ func (c *credentials) resolve(cluster string, spec v1alpha2.ClusterSpec) (_ v1al
 			"into the PediaCluster")
 	}
 	if from.Kubeconfig != nil {
-		spec.Kubeconfig, permit, err = c.read(cluster, "kubeconfig", from.Kubeconfig)
+		spec.Kubeconfig, permit, err = c.read(cluster, party, "kubeconfig", from.Kubeconfig)
 		return spec, permit, err
 	}
 	// A writer who may say that the certificate is not checked, or by which CA, could take the credentials on their way.
@@ -58,7 +59,7 @@ func (c *credentials) resolve(cluster string, spec v1alpha2.ClusterSpec) (_ v1al
 		if part.key == nil {
 			continue
 		}
-		value, permit, err := c.read(cluster, part.name, part.key)
+		value, permit, err := c.read(cluster, party, part.name, part.key)
 		if err == nil {
 			err = permit.check(cluster, spec.APIServer)
 		}
@@ -71,11 +72,14 @@ func (c *credentials) resolve(cluster string, spec v1alpha2.ClusterSpec) (_ v1al
 }
 
 // read returns a value of a Secret that names the cluster, and for which servers.
-func (c *credentials) read(cluster, part string, key *v1alpha2.SecretKey) ([]byte, *permit, error) {
+func (c *credentials) read(cluster, party, part string, key *v1alpha2.SecretKey) ([]byte, *permit, error) {
 	wrong := func(err error) ([]byte, *permit, error) {
 		return nil, nil, fmt.Errorf("authenticationFrom.%s: %w", part, err)
 	}
-	secret, err := c.objects.One(secrets, c.namespace, key.Name)
+	secret, err := c.objects.OneFor(party, secrets, c.namespace, key.Name)
+	if errors.Is(err, hub.ErrTooMany) {
+		return wrong(fmt.Errorf("secret %s/%s: %w: put the credentials into the PediaCluster", c.namespace, key.Name, err))
+	}
 	if err != nil {
 		return wrong(err)
 	}

@@ -51,7 +51,7 @@ func TestCredentialsFollowTheirSecrets(t *testing.T) {
 	}))
 	of := func(name string) *v1alpha2.SecretKey { return key("east", name) }
 	resolved := func(from v1alpha2.Authentication) (spec v1alpha2.ClusterSpec, err error) {
-		spec, _, err = c.resolve("east", v1alpha2.ClusterSpec{APIServer: "https://host", AuthenticationFrom: &from})
+		spec, _, err = c.resolve("east", "east", v1alpha2.ClusterSpec{APIServer: "https://host", AuthenticationFrom: &from})
 		return spec, err
 	}
 
@@ -74,7 +74,7 @@ func TestCredentialsFollowTheirSecrets(t *testing.T) {
 		return err != nil && err.Error() == "authenticationFrom.ca: secrets clusters/west does not exist"
 	}, time.Minute, 10*time.Millisecond)
 
-	own, _, err := c.resolve("east", v1alpha2.ClusterSpec{TokenData: []byte("own"), AuthenticationFrom: &v1alpha2.Authentication{Token: of("token")}})
+	own, _, err := c.resolve("east", "east", v1alpha2.ClusterSpec{TokenData: []byte("own"), AuthenticationFrom: &v1alpha2.Authentication{Token: of("token")}})
 	require.NoError(t, err)
 	assert.Equal(t, "own", string(own.TokenData), "the credentials of the spec count first")
 
@@ -89,7 +89,7 @@ func TestCredentialsFollowTheirSecrets(t *testing.T) {
 
 // reach returns an error if a cluster may not be reached with the credentials that its spec names.
 func reach(c *credentials, cluster string, spec v1alpha2.ClusterSpec) error {
-	spec, permit, err := c.resolve(cluster, spec)
+	spec, permit, err := c.resolve(cluster, cluster, spec)
 	if err != nil {
 		return err
 	}
@@ -161,14 +161,34 @@ func TestSecretsThatMayNotBeRead(t *testing.T) {
 	})
 	spec := v1alpha2.ClusterSpec{APIServer: "https://host", AuthenticationFrom: &v1alpha2.Authentication{CA: key("east", "ca"), Token: key("east", "token")}}
 	none := credentials{}
-	_, _, err := none.resolve("east", spec)
+	_, _, err := none.resolve("east", "east", spec)
 	assert.ErrorContains(t, err, "start it with --secret-namespace")
 	c := credentials{objects: hub.New(client, hub.StandardMemory(), func() {}), namespace: "clusters"}
 	t.Cleanup(c.objects.Stop)
 	require.Eventually(t, func() bool {
-		_, _, err := c.resolve("east", spec)
+		_, _, err := c.resolve("east", "east", spec)
 		return apierrors.IsForbidden(err)
 	}, time.Minute, 10*time.Millisecond)
+}
+
+// TestPartiesShareSecrets has one name more Secrets than search follows.
+func TestPartiesShareSecrets(t *testing.T) {
+	c, _ := credentialsOf(t)
+	c.objects.Most = 3
+	resolve := func(cluster, party string) error {
+		from := &v1alpha2.Authentication{Kubeconfig: key(cluster, "config")}
+		_, _, err := c.resolve(cluster, party, v1alpha2.ClusterSpec{AuthenticationFrom: from})
+		return err
+	}
+	for _, cluster := range []string{"a", "b", "c"} {
+		require.NotErrorIs(t, resolve(cluster, "policy/tenant"), hub.ErrTooMany)
+	}
+	err := resolve("d", "policy/tenant")
+	require.ErrorIs(t, err, hub.ErrTooMany)
+	assert.ErrorContains(t, err, "authenticationFrom.kubeconfig: secret clusters/d: more than search follows: it follows 3 objects by their names: put the "+
+		"credentials into the PediaCluster")
+	require.NotErrorIs(t, resolve("alone", "alone"), hub.ErrTooMany)
+	require.ErrorIs(t, resolve("c", "policy/tenant"), hub.ErrTooMany)
 }
 
 func TestAMemberStartsAnewWhenItsCredentialsChange(t *testing.T) {
@@ -187,6 +207,7 @@ func TestAMemberStartsAnewWhenItsCredentialsChange(t *testing.T) {
 		"an invalid spec":      {&running{invalid: assert.AnError}, &running{}, false},
 		"the Secret allows another server": {&running{permit: &permit{servers: map[string][]string{"east": {"a"}}}},
 			&running{permit: &permit{servers: map[string][]string{"east": {"b"}}}}, true},
+		"made by a policy now": {&running{}, &running{party: "policy/namespace"}, true},
 		"now another resource": {&running{}, &running{shared: []v1alpha2.GroupResources{{Group: "apps"}}}, true},
 	} {
 		assert.Equal(t, test.differs, test.has.differs(test.wanted), name)

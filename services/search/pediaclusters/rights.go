@@ -17,14 +17,14 @@ import (
 )
 
 // policyOf returns the policy of rights of a cluster as the store keeps it. It is empty if only grants of the hub count.
-func policyOf(spec *v1alpha2.ClusterSpec) (string, error) {
+func policyOf(spec *v1alpha2.ClusterSpec, party string) (string, error) {
 	switch {
 	case spec.MemberRBAC == nil:
 		return "", nil
 	case len(spec.Namespaces) > 0:
 		return "", errLimitedRBAC
 	}
-	return rights.Policy{Username: spec.MemberRBAC.Username, Groups: spec.MemberRBAC.Groups}.Encode()
+	return rights.Policy{Username: spec.MemberRBAC.Username, Groups: spec.MemberRBAC.Groups, Party: party}.Encode()
 }
 
 // setReadable sets the condition that says which RBAC objects of a cluster cannot be read.
@@ -74,7 +74,7 @@ func (m *Controller) setRights(ctx context.Context, clusters map[string]*v1alpha
 	}
 	wanted := map[string]string{}
 	for name, cluster := range clusters {
-		policy, err := policyOf(&cluster.Spec)
+		policy, err := policyOf(&cluster.Spec, cluster.Annotations[v1alpha2.PartyAnnotation])
 		if err != nil {
 			klog.V(2).InfoS("The RBAC of a cluster does not count", "cluster", name, "err", err)
 			policy = ""

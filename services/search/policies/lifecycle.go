@@ -70,7 +70,10 @@ func (p *Policies) applyLifecycle(
 	}
 	reason := "OrphanLifecycle"
 	if err == nil {
-		m := maker{Policies: p, owner: ownerOf(made.policy, made.source), policy: made.policy.Name, lifecycle: lifecycle}
+		m := maker{
+			Policies: p, owner: ownerOf(made.policy, made.source), policy: made.policy.Name, lifecycle: lifecycle,
+			party: partyOf(made.policy, made.source.GetNamespace()),
+		}
 		if status.References, reason, err = m.apply(ctx, cluster, made.source); reason == tooManyReferences {
 			s.beyond[made.policy.UID]++
 		}
@@ -83,9 +86,9 @@ func (p *Policies) applyLifecycle(
 type maker struct {
 	*Policies
 	owner templates.Owner
-	// policy is the name of the policy.
-	policy    string
-	lifecycle *v1alpha1.PediaClusterLifecycle
+	// policy is the name of the policy, and party what PartyAnnotation says.
+	policy, party string
+	lifecycle     *v1alpha1.PediaClusterLifecycle
 }
 
 // apply creates the PediaCluster, or changes the one that is there. It returns the references that it has read, and the reason of the
@@ -138,7 +141,7 @@ func (m *maker) data(
 			return nil, read, "FailedReferenceResourceParse", fmt.Errorf("%s: %w", r.Key, err)
 		}
 		read = append(read, object)
-		found, err := m.objects.OneFor(m.policy+" "+source.GetNamespace(), object.GroupVersionResource(), object.Namespace, object.Name)
+		found, err := m.objects.OneFor(m.party, object.GroupVersionResource(), object.Namespace, object.Name)
 		if err != nil {
 			return nil, read, reasonOf(err, "ReferenceResourceNotFound"), err
 		}
@@ -218,6 +221,12 @@ func (m *maker) cluster(ctx context.Context, data map[string]any) (*unstructured
 	object.SetKind("PediaCluster")
 	object.SetName(m.lifecycle.Name)
 	object.SetNamespace("")
+	annotations := object.GetAnnotations()
+	if annotations == nil {
+		annotations = map[string]string{}
+	}
+	annotations[v1alpha2.PartyAnnotation] = m.party
+	object.SetAnnotations(annotations)
 	object.SetOwnerReferences([]metav1.OwnerReference{{
 		APIVersion: v1alpha1.GroupVersion.String(), Kind: v1alpha1.LifecycleKind, Name: m.lifecycle.Name, UID: m.lifecycle.UID,
 	}})
@@ -245,10 +254,12 @@ func (m *maker) update(ctx context.Context, has *v1alpha2.PediaCluster, data map
 	if err != nil {
 		return "FailedResolveAndDecodePediaCluster", err
 	}
-	if equality.Semantic.DeepEqual(accessOf(wanted.Spec), accessOf(has.Spec)) {
+	if equality.Semantic.DeepEqual(accessOf(wanted.Spec), accessOf(has.Spec)) && has.Annotations[v1alpha2.PartyAnnotation] == m.party {
 		return "PediaClusterUpdated", nil
 	}
-	patch, err := json.Marshal(map[string]any{"spec": accessOf(wanted.Spec)})
+	patch, err := json.Marshal(map[string]any{
+		"metadata": map[string]any{"annotations": map[string]string{v1alpha2.PartyAnnotation: m.party}}, "spec": accessOf(wanted.Spec),
+	})
 	if err == nil {
 		_, err = m.client.Resource(clusterResource).Patch(ctx, has.Name, types.MergePatchType, patch, metav1.PatchOptions{})
 	}

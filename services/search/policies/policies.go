@@ -41,16 +41,6 @@ const (
 	discoveryInterval = 20 * time.Second
 )
 
-// References of policies are followed by their names, so that a role may name them. Each is a watch, and maxReferences are those of all
-// policies: the sources of a policy in a namespace have an equal share of them.
-const (
-	maxReferences    = 1000
-	bytesOfReference = 40 << 10
-)
-
-// ReferencesMemory is the most that these watches take, in bytes, without the objects.
-const ReferencesMemory = maxReferences * bytesOfReference
-
 // Policies makes PediaClusters.
 type Policies struct {
 	client    dynamic.Interface
@@ -62,22 +52,31 @@ type Policies struct {
 
 	resources  resources
 	discovered time.Time
-	// beyond is that of the last turn.
-	beyond map[types.UID]int
+	// most is how many PediaClusters a policy makes of the sources in a namespace.
+	most int
+	// beyond and refused are those of the last turn.
+	beyond, refused map[types.UID]int
 }
 
-// New returns the policies of a cluster, whose templates have limits. While writable is false, they write nothing.
+// StandardMost is how many PediaClusters a policy makes of the sources in a namespace, unless a flag says something else.
+const StandardMost = 1000
+
+// New returns the policies of a cluster, whose templates have limits, and which make so many PediaClusters at most of the sources of a
+// policy in a namespace. While writable is false, they write nothing.
 func New(
-	client dynamic.Interface, questions discovery.DiscoveryInterface, memory *hub.Memory, limits templates.Limits, writable func() bool,
+	client dynamic.Interface, questions discovery.DiscoveryInterface, memory *hub.Memory, limits templates.Limits, most int,
+	writable func() bool,
 ) *Policies {
-	p := &Policies{client: client, discovery: questions, templates: templates.New(limits), writable: writable, changed: make(chan struct{}, 1)}
+	p := &Policies{
+		client: client, discovery: questions, templates: templates.New(limits), most: most, writable: writable, changed: make(chan struct{}, 1),
+	}
 	p.objects = hub.New(client, memory, func() {
 		select {
 		case p.changed <- struct{}{}:
 		default:
 		}
 	})
-	p.objects.Most = maxReferences
+	p.objects.Most = hub.MostNamed // the sources of a policy in a namespace have an equal share of them
 	p.objects.Trim = map[schema.GroupVersionResource]func(*unstructured.Unstructured){
 		clusterResource: func(cluster *unstructured.Unstructured) { unstructured.RemoveNestedField(cluster.Object, "status") },
 	}
@@ -121,6 +120,8 @@ type state struct {
 	unread map[types.UID]bool
 	// beyond counts the sources of policies whose references are too many.
 	beyond map[types.UID]int
+	// refused counts the sources of policies of which no PediaCluster is made, because their namespace has too many.
+	refused map[types.UID]int
 }
 
 // origin is what a lifecycle is made of.
@@ -157,6 +158,7 @@ func (p *Policies) turn(ctx context.Context) {
 		}
 	}
 	p.beyond = s.beyond
+	p.count(&s)
 	p.collect(ctx, s)
 }
 
@@ -174,7 +176,7 @@ func (p *Policies) read() (s state, err error) {
 		return s, err
 	}
 	s.lifecycles, s.clusters = map[string]*v1alpha1.PediaClusterLifecycle{}, map[string]*v1alpha2.PediaCluster{}
-	s.made, s.unread, s.beyond = map[string]origin{}, map[types.UID]bool{}, map[types.UID]int{}
+	s.made, s.unread, s.beyond, s.refused = map[string]origin{}, map[types.UID]bool{}, map[types.UID]int{}, map[types.UID]int{}
 	for _, l := range lifecycles {
 		s.lifecycles[l.Name] = l
 	}

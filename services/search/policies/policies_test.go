@@ -69,7 +69,7 @@ func newWorld(t *testing.T) *world {
 		{GroupVersion: "fleet.example.com/v1", APIResources: []metav1.APIResource{{Name: "clusters", Kind: "Cluster", Namespaced: true, Verbs: verbs}}},
 		{GroupVersion: "fleet.example.com/v1beta1", APIResources: []metav1.APIResource{{Name: "clusters", Kind: "Cluster", Namespaced: true, Verbs: verbs}}},
 	}}}
-	w := &world{T: t, Policies: New(client, questions, hub.StandardMemory(), templates.Standard, func() bool { return true }), client: client}
+	w := &world{T: t, Policies: New(client, questions, hub.StandardMemory(), templates.Standard, StandardMost, func() bool { return true }), client: client}
 	t.Cleanup(w.objects.Stop)
 	t.Cleanup(w.templates.Sweep)
 	return w

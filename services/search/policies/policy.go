@@ -58,8 +58,12 @@ func (p *Policies) applyPolicy(ctx context.Context, policy *v1alpha1.ClusterImpo
 		return conditions
 	}
 	reason = "ReconcileSourceResourceAndLifecycle"
-	if err = p.makeLifecycles(ctx, plan, sources, s); err != nil {
+	s.refused[policy.UID], err = p.makeLifecycles(ctx, plan, sources, s)
+	if refused := s.refused[policy.UID]; err != nil {
 		reason = "FailedReconcile"
+	} else if refused > 0 {
+		reason, err = tooManyClusters, fmt.Errorf("search makes at most %d PediaClusters of the sources of a policy in a namespace "+
+			"(--import-max-clusters): it makes none of %d more sources", p.most, refused)
 	} else if n := p.beyond[policy.UID]; n > 0 {
 		reason, err = tooManyReferences, fmt.Errorf("search follows %d references of all policies, of which the sources of a policy in a "+
 			"namespace have a share: those of %d sources of this policy are not followed", p.objects.Most, n)
@@ -69,13 +73,15 @@ func (p *Policies) applyPolicy(ctx context.Context, policy *v1alpha1.ClusterImpo
 }
 
 // makeLifecycles makes the lifecycle of each source, and removes those of sources that do not count any more.
-func (p *Policies) makeLifecycles(ctx context.Context, plan *plan, sources []*unstructured.Unstructured, s *state) error {
+// Those in a namespace may be too many: it returns how many have none.
+func (p *Policies) makeLifecycles(ctx context.Context, plan *plan, sources []*unstructured.Unstructured, s *state) (refused int, _ error) {
 	slices.SortFunc(sources, func(a, b *unstructured.Unstructured) int {
 		return cmp.Or(cmp.Compare(a.GetNamespace(), b.GetNamespace()), cmp.Compare(a.GetName(), b.GetName()))
 	})
 	var failures []error
 	wanted := map[string]v1alpha1.Object{}
 	failed := map[v1alpha1.Object]bool{}
+	has := plan.counts(s.lifecycles)
 	for _, source := range sources {
 		object := plan.object(source)
 		name, err := plan.name(ctx, source)
@@ -91,8 +97,15 @@ func (p *Policies) makeLifecycles(ctx context.Context, plan *plan, sources []*un
 			continue
 		}
 		wanted[name] = object
-		made, has := plan.lifecycle(name, object), s.lifecycles[name]
-		if written, err := p.makeLifecycle(ctx, made, has); err != nil {
+		made, former := plan.lifecycle(name, object), s.lifecycles[name]
+		if former == nil {
+			if has[object.Namespace] >= p.most {
+				refused++
+				continue
+			}
+			has[object.Namespace]++
+		}
+		if written, err := p.makeLifecycle(ctx, made, former); err != nil {
 			failures = append(failures, fmt.Errorf("%s: %w", name, err))
 		} else {
 			s.made[name] = origin{policy: plan.policy, source: source, late: written}
@@ -105,7 +118,18 @@ func (p *Policies) makeLifecycles(ctx context.Context, plan *plan, sources []*un
 			p.remove(ctx, lifecycleResource, &lifecycle.ObjectMeta)
 		}
 	}
-	return firstOf(failures)
+	return refused, firstOf(failures)
+}
+
+// counts returns how many lifecycles the policy has made of the sources of each namespace.
+func (p *plan) counts(lifecycles map[string]*v1alpha1.PediaClusterLifecycle) map[string]int {
+	has := map[string]int{}
+	for _, lifecycle := range lifecycles {
+		if metav1.IsControlledBy(lifecycle, p.policy) {
+			has[lifecycle.Spec.Source.Namespace]++
+		}
+	}
+	return has
 }
 
 // firstOf names a few failures and counts the others.

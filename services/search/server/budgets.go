@@ -12,7 +12,6 @@ import (
 	"github.com/tripod-k8s/tripod/services/search/hub"
 	"github.com/tripod-k8s/tripod/services/search/member"
 	"github.com/tripod-k8s/tripod/services/search/options"
-	"github.com/tripod-k8s/tripod/services/search/policies"
 	"github.com/tripod-k8s/tripod/services/search/rights"
 	"github.com/tripod-k8s/tripod/services/search/templates"
 	"github.com/tripod-k8s/tripod/services/search/watchcache"
@@ -45,7 +44,8 @@ func Budgets(o *options.Options) []Budget {
 			Budget{"watches of clusters (`--member-watches`)", o.Limits.WatchesMemory()},
 			Budget{"PediaClusters, policies and the like", hub.OwnMemory},
 			Budget{"objects of the hub that these need", hub.OtherMemory},
-			Budget{"watches of references of policies", policies.ReferencesMemory},
+			Budget{"watches of references of policies", hub.NamedMemory},
+			Budget{"watches of Secrets of PediaClusters", hub.NamedMemory},
 			Budget{"results of templates", templates.Memory},
 			Budget{"a template (`--template-memory`), in a process beside", o.Templates.Memory},
 		)

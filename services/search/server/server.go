@@ -141,7 +141,7 @@ func (c *copier) run(ctx context.Context, o *options.Options, tooLarge func(clus
 	memory := hub.StandardMemory()
 	definitions := crds.NewKeeper(c.client, memory)
 	group.StartWithContext(ctx, definitions.Run)
-	group.StartWithContext(ctx, policies.New(c.client, c.questions, memory, o.Templates, definitions.Complete).Run)
+	group.StartWithContext(ctx, policies.New(c.client, c.questions, memory, o.Templates, o.ImportMaxClusters, definitions.Complete).Run)
 	clusters := o.Members
 	clusters.Writable, clusters.TooLarge = definitions.Complete, tooLarge
 	pediaclusters.New(c.client, memory, clusters, c.shared).Run(ctx)

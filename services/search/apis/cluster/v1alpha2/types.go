@@ -38,6 +38,11 @@ type PediaCluster struct {
 	Status ClusterStatus `json:"status"`
 }
 
+// PartyAnnotation of a PediaCluster names the party that has made it: POLICY/NAMESPACE if a ClusterImportPolicy has made it of a source in
+// a namespace. All PediaClusters of a party have one share of what search has for clusters. Without the annotation, a PediaCluster has a
+// share of its own.
+const PartyAnnotation = "tripod-k8s.io/party"
+
 // ClusterSpec says how to reach a cluster, and what to copy.
 type ClusterSpec struct {
 	// Kubeconfig of the cluster. It replaces the fields below.
