@@ -219,10 +219,12 @@ func (v *AccessSet) AllowsAnyIn(cluster string) bool {
 }
 
 // IsBehind reports whether the reader may be missing what a new right in a cluster shows: this replica has not read what has changed there,
-// or anything of its rights yet. Only clusters count whose rights show the reader something, or are not known.
+// or anything of its rights yet. Only clusters count whose rights show the reader something, or are not known. Of the latter, a
+// reader who may see nothing elsewhere does not learn.
 func (v *AccessSet) IsBehind() bool {
+	unread := len(v.states) == 0 || v.AllowsAnywhere()
 	return slices.ContainsFunc(v.behind, func(name string) bool {
-		return !v.isGranted(name, schema.GroupResource{}) && (v.states[name] == nil || len(v.grants(name)) > 0)
+		return !v.isGranted(name, schema.GroupResource{}) && (v.states[name] == nil && unread || len(v.grants(name)) > 0)
 	})
 }
 
