@@ -25,10 +25,19 @@ test-integration: build wardle controllers test-assets $(TOOLS)/gotestsum ## Run
 ifdef TESTS
 	$(GOTESTSUM) -- $(GO_TEST_FLAGS) -count=1 -p 1 -timeout 20m $(TESTS)
 else
-	$(GOTESTSUM) $(RERUN_FAILS) --packages="$(LONG_TESTS) $$(go list ./test/... | grep -v $(BUSY_TESTS:./%=-e /%$$) | tr '\n' ' ')" -- $(GO_TEST_FLAGS) -count=1 -p 4 -timeout 20m
+	$(GOTESTSUM) $(RERUN_FAILS) --packages="$(LONG_TESTS) $$(go list ./test/... | grep -v -e /suites/upgrade$$ $(BUSY_TESTS:./%=-e /%$$) | tr '\n' ' ')" -- $(GO_TEST_FLAGS) -count=1 -p 4 -timeout 20m
 	$(GOTESTSUM) $(RERUN_FAILS) --packages="$(BUSY_TESTS)" -- $(GO_TEST_FLAGS) -count=1 -p 1 -timeout 20m
 	go run ./hack/rights-used $(RIGHTS_USED)
 endif
+
+# The programs of the older version are those of its copy (docs/kubernetes-versions.md).
+OLDER ?= $(firstword $(OLDER_KUBES))
+.PHONY: test-upgrade
+test-upgrade: export TEST_OLDER_KUBE := $(OLDER)
+test-upgrade: export TEST_OLDER_BINARIES := $(abspath $(BIN))/kube-$(OLDER)/bin
+test-upgrade: build wardle test-assets ## Replace services under load, one at a time, by those of the older version of Kubernetes and back; 6 minutes.
+	$(MAKE) build wardle KUBE=$(OLDER)
+	$(GOTESTSUM) -- $(GO_TEST_FLAGS) -count=1 -timeout 30m ./test/suites/upgrade
 
 FUZZTIME := 1m
 .PHONY: fuzz

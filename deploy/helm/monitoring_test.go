@@ -28,7 +28,7 @@ func knownMetrics(t *testing.T) []string {
 	t.Helper()
 	data, err := os.ReadFile("testdata/metrics.txt")
 	require.NoError(t, err)
-	return append(strings.Fields(string(data)), "tripod_service", "priority_level", "histogram_quantile", "label_values", "__rate_interval")
+	return append(strings.Fields(string(data)), "tripod_service", "priority_level", "git_version", "git_commit", "histogram_quantile", "label_values", "__rate_interval")
 }
 
 // checkExpression checks that the metrics of an expression exist, and that it selects one namespace.

@@ -68,6 +68,7 @@ func (d DataDir) pki() string               { return filepath.Join(string(d), pk
 func (d DataDir) etcd() string              { return filepath.Join(string(d), "etcd") }
 func (d DataDir) logs() string              { return filepath.Join(string(d), "logs") }
 func (d DataDir) log(replica string) string { return filepath.Join(d.logs(), replica+".log") }
+func (d DataDir) versionFile() string       { return filepath.Join(string(d), "kubernetes-version") }
 func (d DataDir) backends() string          { return filepath.Join(string(d), "backends.yaml") }
 func (d DataDir) lockFile() string          { return filepath.Join(string(d), "lock") }
 func (d DataDir) controllers() string       { return filepath.Join(string(d), "controllers") }

@@ -110,8 +110,10 @@ func (i *instance) prepare(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	i.services, err = replicas.NewServices(i.store, additional)
-	return err
+	if i.services, err = replicas.NewServices(i.store, additional); err != nil {
+		return err
+	}
+	return i.dataDir.checkVersion(i.options)
 }
 
 // takePorts checks that the ports for clients are free, and returns where clients are served.

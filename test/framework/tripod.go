@@ -5,6 +5,7 @@ package framework
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -33,6 +34,8 @@ type TripodOptions struct {
 	Port int
 	// Env is added to the environment.
 	Env []string
+	// Binary is another tripod, such as one of an older version. Empty is that in bin/.
+	Binary string
 }
 
 // Tripod is a running `tripod up`.
@@ -81,7 +84,7 @@ func (e *Environment) StartTripod(ctx context.Context, options TripodOptions) (*
 			return nil, err
 		}
 	}
-	t := &Tripod{binary: e.Binary("tripod"), Cluster: &Cluster{
+	t := &Tripod{binary: cmp.Or(options.Binary, e.Binary("tripod")), Cluster: &Cluster{
 		Name:       "tripod",
 		URL:        fmt.Sprintf("https://127.0.0.1:%d", options.Port),
 		DataDir:    options.DataDir,

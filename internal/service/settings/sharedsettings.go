@@ -6,12 +6,14 @@
 // core, extensions and aggregator each do a part of that.
 //
 // Services are upgraded one after the other, so differing binaries are no disagreement, and neither is that each emulates the
-// version of its own binary or has the gates that are the default there. What was asked of one and not of the other is.
+// version of its own binary or has the gates that are the default there. What was asked of one and not of the other is. Two minor versions
+// may be next to each other, as Kubernetes allows for API servers (https://kubernetes.io/releases/version-skew-policy/#kube-apiserver).
 package settings
 
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -85,6 +87,10 @@ func Differences(ours, theirs *backendv1.Settings) []string {
 			found = append(found, fmt.Sprintf("%s is %s here and %s there", what, cmp.Or(here, "not set"), cmp.Or(there, "not set")))
 		}
 	}
+	if skew(ours.GetBinaryVersion(), theirs.GetBinaryVersion()) > 1 {
+		found = append(found, fmt.Sprintf("Kubernetes is %s here and %s there: upgrade by one minor version at a time",
+			ours.GetBinaryVersion(), theirs.GetBinaryVersion()))
+	}
 	sameRelease := releaseOf(ours.GetBinaryVersion()) == releaseOf(theirs.GetBinaryVersion())
 	if sameRelease || emulates(ours) || emulates(theirs) {
 		differ("--emulated-version", ours.GetEmulationVersion(), theirs.GetEmulationVersion())
@@ -134,6 +140,19 @@ func releaseOf(binary string) string {
 		return minor(v)
 	}
 	return binary
+}
+
+// skew is how many minor versions lie between two versions. What is no version is equal to all others.
+func skew(a, b string) int {
+	one, err := version.ParseGeneric(a)
+	other, otherErr := version.ParseGeneric(b)
+	if err != nil || otherErr != nil {
+		return 0
+	}
+	if one.Major() != other.Major() {
+		return math.MaxInt
+	}
+	return int(max(one.Minor(), other.Minor()) - min(one.Minor(), other.Minor())) //nolint:gosec // minor versions are small
 }
 
 func names[V any](a, b map[string]V) []string {

@@ -5,6 +5,7 @@ package settings
 
 import (
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -140,5 +141,20 @@ func TestDifferences(t *testing.T) {
 				t.Errorf("%q, want %q", got, tc.want)
 			}
 		})
+	}
+}
+
+func TestAFleetHasTwoMinorVersionsAtMost(t *testing.T) {
+	for _, test := range []struct {
+		ours, theirs string
+		differs      bool
+	}{
+		{"1.37.2", "1.37.2", false}, {"1.37.2", "1.36.0", false}, {"1.36.3", "1.37.0", false}, {"1.37.2", "1.35.9", true}, {"1.35.9", "1.37.2", true},
+		{"1.37.2", "2.37.2", true}, {"1.37.2", "", false}, {"0.0.0", "1.37.2", true},
+	} {
+		found := Differences(&backendv1.Settings{BinaryVersion: test.ours, EmulationVersion: "1.35"}, &backendv1.Settings{BinaryVersion: test.theirs, EmulationVersion: "1.35"})
+		if is := slices.ContainsFunc(found, func(d string) bool { return strings.Contains(d, "one minor version at a time") }); is != test.differs {
+			t.Errorf("%s and %s: %q", test.ours, test.theirs, found)
+		}
 	}
 }

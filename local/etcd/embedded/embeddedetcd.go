@@ -11,6 +11,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"time"
 
@@ -31,6 +32,9 @@ const (
 	// historyKept is how much history etcd keeps. Services with users of their own may not compact it, so etcd does, as often as API servers
 	// would.
 	historyKept = "5m"
+	// unsupported is in the error of data that a newer etcd has stored. etcd does not export it. If the text changes, a test of upgrades
+	// fails.
+	unsupported = "is not supported"
 )
 
 // Version is the version of etcd.
@@ -128,6 +132,10 @@ func awaitUnlocked(ctx context.Context, dataDir string, timeout time.Duration) e
 func explain(err error, o Options) error {
 	if errors.Is(err, syscall.EADDRINUSE) {
 		return fmt.Errorf("the address of etcd is already in use: %s", o.ClientURL)
+	}
+	if strings.Contains(err.Error(), unsupported) {
+		return fmt.Errorf("etcd %s cannot use the data of a newer etcd in %s: start the newer version again, and have it run "+
+			"`tripod etcd downgrade` first: %w", Version, o.DataDir, err)
 	}
 	return fmt.Errorf("cannot start etcd with the data in %s: %w", o.DataDir, err)
 }

@@ -1,0 +1,327 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package upgrade
+
+import (
+	"context"
+	"encoding/json"
+	"encoding/pem"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	admissionv1 "k8s.io/api/admission/v1"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+
+	"github.com/tripod-k8s/tripod/test/framework"
+)
+
+// pause is that between two uses of the API by one client.
+const pause = 20 * time.Millisecond
+
+var (
+	configMaps = schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}
+	flunders   = schema.GroupVersionResource{Group: "wardle.example.com", Version: "v1beta1", Resource: "flunders"}
+	oldWidgets = schema.GroupVersionResource{Group: "widgets.example.com", Version: "v1", Resource: "widgets"}
+	newWidgets = schema.GroupVersionResource{Group: "widgets.example.com", Version: "v2", Resource: "widgets"}
+)
+
+// clients use more of the API than package traffic, until stop: server-side apply, custom resources with conversion, webhooks, an API
+// service, and discovery.
+type clients struct {
+	cluster   *framework.Cluster
+	namespace string
+	client    dynamic.Interface
+	uses      atomic.Int64
+	// converted and reviewed count the calls of webhooks.
+	converted, reviewed atomic.Int64
+
+	working sync.WaitGroup
+	cancel  context.CancelFunc
+
+	mu       sync.Mutex
+	failures []string
+}
+
+// startClients starts clients, and returns when each has used the API once.
+func startClients(t *testing.T, cluster *framework.Cluster) *clients {
+	t.Helper()
+	c := &clients{cluster: cluster, namespace: framework.CreateNamespace(t, cluster)}
+	var err error
+	c.client, err = dynamic.NewForConfig(unlimited(cluster))
+	require.NoError(t, err)
+	c.startWebhooks(t)
+	served, err := c.discover()
+	require.NoError(t, err)
+	var ctx context.Context
+	ctx, c.cancel = context.WithCancel(t.Context())
+	t.Cleanup(c.stop)
+	for name, use := range map[string]func(context.Context, string) error{
+		"server-side apply": c.apply,
+		"an API service":    c.useFlunders,
+		"conversion":        c.convert,
+		"a webhook":         c.admit,
+		"discovery":         func(context.Context, string) error { return c.servesAll(served) },
+	} {
+		require.NoError(t, use(ctx, "first"), name)
+		c.working.Go(func() { c.repeat(ctx, name, use) })
+	}
+	return c
+}
+
+func unlimited(cluster *framework.Cluster) *rest.Config {
+	config := cluster.Admin()
+	config.QPS = -1
+	return config
+}
+
+func (c *clients) repeat(ctx context.Context, name string, use func(context.Context, string) error) {
+	for n := 0; ctx.Err() == nil; n++ {
+		// A use that has begun comes to its end.
+		if err := use(context.WithoutCancel(ctx), fmt.Sprint("object-", n)); err != nil {
+			c.mu.Lock()
+			c.failures = append(c.failures, fmt.Sprintf("%s %s: %v", time.Now().Format("15:04:05.000"), name, err))
+			c.mu.Unlock()
+		}
+		c.uses.Add(1)
+		time.Sleep(pause)
+	}
+}
+
+func (c *clients) stop() {
+	c.cancel()
+	c.working.Wait()
+}
+
+// failed returns what failed so far.
+func (c *clients) failed() []string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.Clone(c.failures)
+}
+
+func object(resource schema.GroupVersionResource, kind, name string, fields map[string]any) *unstructured.Unstructured {
+	o := &unstructured.Unstructured{Object: map[string]any{}}
+	for field, value := range fields {
+		o.Object[field] = value
+	}
+	o.SetAPIVersion(resource.GroupVersion().String())
+	o.SetKind(kind)
+	o.SetName(name)
+	return o
+}
+
+// apply has two managers own fields of an object.
+func (c *clients) apply(ctx context.Context, name string) error {
+	maps := c.client.Resource(configMaps).Namespace(c.namespace)
+	for _, manager := range []string{"one", "other"} {
+		o := object(configMaps, "ConfigMap", "applied-"+name, map[string]any{"data": map[string]any{manager: "value"}})
+		if _, err := maps.Apply(ctx, o.GetName(), o, metav1.ApplyOptions{FieldManager: manager}); err != nil {
+			return fmt.Errorf("apply: %w", err)
+		}
+	}
+	stored, err := maps.Get(ctx, "applied-"+name, metav1.GetOptions{})
+	if err != nil {
+		return err
+	}
+	if data, _, _ := unstructured.NestedStringMap(stored.Object, "data"); len(data) != 2 || len(stored.GetManagedFields()) != 2 {
+		return fmt.Errorf("after two managers, there is %v of %d", data, len(stored.GetManagedFields()))
+	}
+	return maps.Delete(ctx, "applied-"+name, metav1.DeleteOptions{})
+}
+
+func (c *clients) useFlunders(ctx context.Context, name string) error {
+	all := c.client.Resource(flunders).Namespace(c.namespace)
+	o := object(flunders, "Flunder", name, map[string]any{"spec": map[string]any{"flunderReference": "other", "referenceType": "Flunder"}})
+	if _, err := all.Create(ctx, o, metav1.CreateOptions{}); err != nil {
+		return err
+	}
+	if _, err := all.Patch(ctx, name, types.MergePatchType, []byte(`{"metadata":{"labels":{"a":"b"}}}`), metav1.PatchOptions{}); err != nil {
+		return err
+	}
+	return all.Delete(ctx, name, metav1.DeleteOptions{})
+}
+
+// convert writes one version of a custom resource and reads the other.
+func (c *clients) convert(ctx context.Context, name string) error {
+	o := object(oldWidgets, "Widget", name, map[string]any{"spec": map[string]any{"color": "red"}})
+	if _, err := c.client.Resource(oldWidgets).Namespace(c.namespace).Create(ctx, o, metav1.CreateOptions{}); err != nil {
+		return err
+	}
+	all := c.client.Resource(newWidgets).Namespace(c.namespace)
+	got, err := all.Get(ctx, name, metav1.GetOptions{})
+	if err != nil {
+		return err
+	}
+	if color, _, _ := unstructured.NestedString(got.Object, "spec", "color"); color != "red" || got.GetAnnotations()["converted-to"] != got.GetAPIVersion() {
+		return fmt.Errorf("converted to %v", got.Object)
+	}
+	return all.Delete(ctx, name, metav1.DeleteOptions{})
+}
+
+// admit creates an object that a webhook changes.
+func (c *clients) admit(ctx context.Context, name string) error {
+	maps := c.client.Resource(configMaps).Namespace(c.namespace)
+	o := object(configMaps, "ConfigMap", "admitted-"+name, nil)
+	o.SetLabels(map[string]string{"webhook": "yes"})
+	got, err := maps.Create(ctx, o, metav1.CreateOptions{})
+	if err != nil {
+		return err
+	}
+	if got.GetAnnotations()["reviewed"] != "yes" {
+		return fmt.Errorf("the webhook did not change %v", got.Object)
+	}
+	return maps.Delete(ctx, o.GetName(), metav1.DeleteOptions{})
+}
+
+// discover returns all resources that the API has, by aggregated discovery.
+func (c *clients) discover() ([]string, error) {
+	client, err := discovery.NewDiscoveryClientForConfig(unlimited(c.cluster))
+	if err != nil {
+		return nil, err
+	}
+	_, lists, err := client.ServerGroupsAndResources()
+	var all []string
+	for _, list := range lists {
+		for _, resource := range list.APIResources {
+			all = append(all, list.GroupVersion+"/"+resource.Name)
+		}
+	}
+	return all, err
+}
+
+// servesAll expects that discovery has everything that it had at first. Both versions serve the same while the newer one emulates the
+// older.
+func (c *clients) servesAll(first []string) error {
+	now, err := c.discover()
+	if err != nil {
+		return err
+	}
+	for _, resource := range first {
+		if !slices.Contains(now, resource) {
+			return fmt.Errorf("discovery lacks %s", resource)
+		}
+	}
+	return nil
+}
+
+// startWebhooks starts one that converts widgets, and one that annotates ConfigMaps with a label, and creates the objects that name them.
+func (c *clients) startWebhooks(t *testing.T) {
+	t.Helper()
+	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		answer, err := c.answer(req)
+		if err != nil {
+			http.Error(w, err.Error(), http.StatusBadRequest)
+			return
+		}
+		w.Header().Set("Content-Type", "application/json")
+		_ = json.NewEncoder(w).Encode(answer) // the test fails if the client does not get it
+	}))
+	t.Cleanup(server.Close)
+	ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
+	admin, err := kubernetes.NewForConfig(unlimited(c.cluster))
+	require.NoError(t, err)
+	url, none, fail := server.URL, admissionregistrationv1.SideEffectClassNone, admissionregistrationv1.Fail
+	_, err = admin.AdmissionregistrationV1().MutatingWebhookConfigurations().Create(t.Context(), &admissionregistrationv1.MutatingWebhookConfiguration{
+		ObjectMeta: metav1.ObjectMeta{Name: "annotate"},
+		Webhooks: []admissionregistrationv1.MutatingWebhook{{
+			Name: "annotate.example.com", SideEffects: &none, FailurePolicy: &fail, AdmissionReviewVersions: []string{"v1"},
+			ClientConfig:   admissionregistrationv1.WebhookClientConfig{URL: &url, CABundle: ca},
+			ObjectSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"webhook": "yes"}},
+			Rules: []admissionregistrationv1.RuleWithOperations{{
+				Operations: []admissionregistrationv1.OperationType{admissionregistrationv1.Create},
+				Rule:       admissionregistrationv1.Rule{APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{"configmaps"}},
+			}},
+		}},
+	}, metav1.CreateOptions{})
+	require.NoError(t, err)
+	require.NoError(t, c.cluster.Create(t.Context(), definition(url, ca)))
+}
+
+// definition is the manifest of widgets, which have two versions.
+func definition(url string, ca []byte) string {
+	version := func(name string, stored bool) apiextensionsv1.CustomResourceDefinitionVersion {
+		keep := true
+		return apiextensionsv1.CustomResourceDefinitionVersion{
+			Name: name, Served: true, Storage: stored,
+			Schema: &apiextensionsv1.CustomResourceValidation{OpenAPIV3Schema: &apiextensionsv1.JSONSchemaProps{
+				Type: "object", XPreserveUnknownFields: &keep,
+			}},
+		}
+	}
+	data, err := json.Marshal(&apiextensionsv1.CustomResourceDefinition{
+		TypeMeta:   metav1.TypeMeta{APIVersion: "apiextensions.k8s.io/v1", Kind: "CustomResourceDefinition"},
+		ObjectMeta: metav1.ObjectMeta{Name: "widgets.widgets.example.com"},
+		Spec: apiextensionsv1.CustomResourceDefinitionSpec{
+			Group: oldWidgets.Group, Scope: apiextensionsv1.NamespaceScoped,
+			Names:    apiextensionsv1.CustomResourceDefinitionNames{Plural: "widgets", Singular: "widget", Kind: "Widget", ListKind: "WidgetList"},
+			Versions: []apiextensionsv1.CustomResourceDefinitionVersion{version("v1", true), version("v2", false)},
+			Conversion: &apiextensionsv1.CustomResourceConversion{
+				Strategy: apiextensionsv1.WebhookConverter,
+				Webhook: &apiextensionsv1.WebhookConversion{
+					ConversionReviewVersions: []string{"v1"},
+					ClientConfig:             &apiextensionsv1.WebhookClientConfig{URL: &url, CABundle: ca},
+				},
+			},
+		},
+	})
+	if err != nil {
+		panic(err) // impossible: these types have JSON
+	}
+	return string(data)
+}
+
+// answer is the answer of either webhook.
+func (c *clients) answer(req *http.Request) (any, error) {
+	var review struct {
+		metav1.TypeMeta `json:",inline"`
+		Request         json.RawMessage `json:"request"`
+	}
+	if err := json.NewDecoder(req.Body).Decode(&review); err != nil {
+		return nil, err
+	}
+	if review.Kind != "ConversionReview" {
+		c.reviewed.Add(1)
+		var request admissionv1.AdmissionRequest
+		err := json.Unmarshal(review.Request, &request)
+		patch := admissionv1.PatchTypeJSONPatch
+		return admissionv1.AdmissionReview{TypeMeta: review.TypeMeta, Response: &admissionv1.AdmissionResponse{
+			UID: request.UID, Allowed: true, PatchType: &patch,
+			Patch: []byte(`[{"op":"add","path":"/metadata/annotations","value":{"reviewed":"yes"}}]`),
+		}}, err
+	}
+	c.converted.Add(1)
+	var request apiextensionsv1.ConversionRequest
+	if err := json.Unmarshal(review.Request, &request); err != nil {
+		return nil, err
+	}
+	answer := &apiextensionsv1.ConversionResponse{UID: request.UID, Result: metav1.Status{Status: metav1.StatusSuccess}}
+	for _, raw := range request.Objects {
+		var o unstructured.Unstructured
+		if err := o.UnmarshalJSON(raw.Raw); err != nil {
+			return nil, err
+		}
+		o.SetAPIVersion(request.DesiredAPIVersion)
+		o.SetAnnotations(map[string]string{"converted-to": request.DesiredAPIVersion})
+		answer.ConvertedObjects = append(answer.ConvertedObjects, runtime.RawExtension{Object: &o})
+	}
+	return apiextensionsv1.ConversionReview{TypeMeta: review.TypeMeta, Response: answer}, nil
+}

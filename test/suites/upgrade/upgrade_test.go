@@ -1,0 +1,208 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package upgrade
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/version"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/tripod-k8s/tripod/test/framework"
+	"github.com/tripod-k8s/tripod/test/framework/traffic"
+)
+
+func TestMain(m *testing.M) {
+	framework.Main(m, func(context.Context, *framework.Environment) error { return nil })
+}
+
+// older returns the folder with the programs of an older version, and its version of Kubernetes.
+func older(t *testing.T) (binaries, kubernetes string) {
+	t.Helper()
+	binaries, kubernetes = os.Getenv("TEST_OLDER_BINARIES"), os.Getenv("TEST_OLDER_KUBE")
+	if binaries == "" || kubernetes == "" {
+		t.Skip("TEST_OLDER_BINARIES and TEST_OLDER_KUBE name no older version: make test-upgrade does")
+	}
+	return binaries, kubernetes
+}
+
+// orders are those in which services are replaced, in turns: to the newer version, back, and so on. In some step, each service is newer than each
+// other one, and older.
+var orders = [][]string{
+	{"core", "extensions", "wardle", "aggregator"},
+	{"core", "extensions", "wardle", "aggregator"},
+	{"aggregator", "wardle", "extensions", "core"},
+}
+
+// TestServicesAreReplacedOneAtATime runs `tripod up` on one data directory.
+func TestServicesAreReplacedOneAtATime(t *testing.T) {
+	older, emulated := older(t)
+	env := framework.ForTest(t)
+	newer := filepath.Dir(env.Binary("tripod"))
+	installed, err := newPrograms(t.TempDir(), older)
+	require.NoError(t, err)
+	tripod, err := env.StartTripod(t.Context(), framework.TripodOptions{Binary: installed.path("tripod"), Args: []string{
+		"--lb", "--core-replicas=2", "--extensions-replicas=2", "--aggregator-replicas=2",
+		"--service=wardle=" + installed.path("wardle"),
+		"--emulated-version=" + emulated,
+		// The balancer asks every two seconds who is ready.
+		"--aggregator-arg=--shutdown-delay-duration=5s",
+	}})
+	require.NoError(t, err)
+	require.NoError(t, tripod.Scale(t.Context(), "wardle", 2))
+	require.NoError(t, tripod.WaitReady(t.Context()))
+	require.NoError(t, tripod.Create(t.Context(), traffic.Definitions(traffic.Customs[:2])))
+	c := startClients(t, tripod.Cluster)
+	load := traffic.Start(t, traffic.Options{Customs: traffic.Customs[:2], Rate: 60, Workers: 20, Watchers: 60}, tripod.Admin())
+	for i, order := range orders {
+		from := older
+		if i%2 == 0 {
+			from = newer
+		}
+		for _, service := range order {
+			require.NoError(t, installed.install(from, programOf(service)))
+			for _, replica := range []string{service + "-0", service + "-1"} {
+				restart(t, tripod, replica)
+			}
+			load.Progress(t, 200)
+		}
+		versions(t, tripod, i%2 == 0, emulated)
+	}
+	c.stop()
+	load.Finish(t)
+	load.FailsNever(t)
+	load.WatchesAreWell(t, false)
+	load.SawAll(t)
+	for _, failure := range c.failed() {
+		t.Error(failure)
+	}
+	t.Logf("%d other uses, %d conversions, %d reviews", c.uses.Load(), c.converted.Load(), c.reviewed.Load())
+	require.NoError(t, tripod.Stop())
+}
+
+func programOf(service string) string {
+	if service == "wardle" {
+		return service
+	}
+	return "tripod-" + service
+}
+
+// restart stops a replica in order, as its user might, and returns when the program that is installed now is ready in its place.
+func restart(t *testing.T, tripod *framework.Tripod, name string) {
+	t.Helper()
+	before, err := tripod.Component(t.Context(), name)
+	require.NoError(t, err)
+	began := time.Now()
+	require.NoError(t, syscall.Kill(before.PID, syscall.SIGTERM))
+	framework.Eventually(t, name+" is back", func(ctx context.Context) error {
+		now, err := tripod.Component(ctx, name)
+		if err == nil && (now.PID == before.PID || !now.Ready) {
+			err = fmt.Errorf("pid %d, ready: %v, %s", now.PID, now.Ready, now.Message)
+		}
+		return err
+	})
+	t.Logf("%s was back after %.1f s", name, time.Since(began).Seconds())
+}
+
+// versions expects that `tripod status` says for each replica of a service whether it is of the older version.
+func versions(t *testing.T, tripod *framework.Tripod, isNewer bool, older string) {
+	t.Helper()
+	all, err := tripod.Status(t.Context())
+	require.NoError(t, err)
+	for _, replica := range all {
+		if service := replica.Component; service == "core" || service == "extensions" || service == "aggregator" {
+			assert.Equal(t, !isNewer, strings.HasPrefix(replica.Version, "v"+older+"."), "%s is %s", replica.Replica, replica.Version)
+		}
+	}
+}
+
+// TestTheDataDirectoryGoesToTheNewerVersionAndBack restarts `tripod up`, with its etcd, in another version.
+func TestTheDataDirectoryGoesToTheNewerVersionAndBack(t *testing.T) {
+	older, emulated := older(t)
+	env := framework.ForTest(t)
+	newer := env.Binary("tripod")
+	data := filepath.Join(t.TempDir(), "data")
+	up := func(binary string, args ...string) (*framework.Tripod, error) {
+		return env.StartTripod(t.Context(), framework.TripodOptions{Binary: binary, DataDir: data, Args: args})
+	}
+	old, emulating := filepath.Join(older, "tripod"), "--emulated-version="+emulated
+
+	tripod, err := up(old)
+	require.NoError(t, err)
+	namespace := framework.CreateNamespace(t, tripod.Cluster)
+	write(t, tripod, namespace, "by-the-older")
+	require.NoError(t, tripod.Stop())
+
+	tripod, err = up(newer, emulating)
+	require.NoError(t, err)
+	write(t, tripod, namespace, "by-the-newer")
+	require.NoError(t, tripod.Stop())
+
+	_, err = up(old)
+	require.ErrorContains(t, err, "tripod etcd downgrade", "etcd refuses the data of the newer one")
+
+	tripod, err = up(newer, emulating)
+	require.NoError(t, err)
+	server, err := tripod.Component(t.Context(), "etcd")
+	require.NoError(t, err)
+	pki := func(name string) string { return filepath.Join(tripod.PKI, name) }
+	said, err := exec.CommandContext(t.Context(), newer, "etcd", "downgrade", "--endpoints", server.Address, "--cacert", pki("etcd-ca.crt"), //nolint:gosec // our own
+		"--cert", pki("apiserver-etcd-client.crt"), "--key", pki("apiserver-etcd-client.key"), "--to", before(t, server.Version)).CombinedOutput()
+	require.NoError(t, err, "%s", said)
+	require.NoError(t, tripod.Stop())
+
+	tripod, err = up(old)
+	require.NoError(t, err)
+	assert.ElementsMatch(t, []string{"by-the-older", "by-the-newer"}, read(t, tripod, namespace))
+	require.NoError(t, tripod.Stop())
+
+	tripod, err = up(newer)
+	require.NoError(t, err)
+	assert.ElementsMatch(t, []string{"by-the-older", "by-the-newer"}, read(t, tripod, namespace))
+	require.NoError(t, tripod.Stop())
+
+	_, err = up(old)
+	require.ErrorContains(t, err, "has objects in the form of Kubernetes", "the upgrade is finalized")
+}
+
+// before returns the minor version before that of an etcd.
+func before(t *testing.T, server string) string {
+	t.Helper()
+	v, err := version.ParseSemantic(server)
+	require.NoError(t, err)
+	return fmt.Sprintf("%d.%d", v.Major(), v.Minor()-1)
+}
+
+func write(t *testing.T, tripod *framework.Tripod, namespace, name string) {
+	t.Helper()
+	client, err := kubernetes.NewForConfig(tripod.Admin())
+	require.NoError(t, err)
+	_, err = client.CoreV1().Secrets(namespace).Create(t.Context(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{})
+	require.NoError(t, err)
+}
+
+func read(t *testing.T, tripod *framework.Tripod, namespace string) (all []string) {
+	t.Helper()
+	client, err := kubernetes.NewForConfig(tripod.Admin())
+	require.NoError(t, err)
+	secrets, err := client.CoreV1().Secrets(namespace).List(t.Context(), metav1.ListOptions{})
+	require.NoError(t, err)
+	for _, secret := range secrets.Items {
+		all = append(all, secret.Name)
+	}
+	return all
+}
