@@ -79,6 +79,8 @@ release-proto: $(TOOLS)/buf ## Make verify-proto compare later contracts with th
 	$(TOOLS)/buf build proto --exclude-source-info --output $(PROTO_RELEASED)
 
 PRIORITIES := services/aggregator/apis/apiservices/priorities_generated.go
+# The API groups that no partition of extensions can have.
+GROUP_LIST := deploy/helm/tripod/groups.json
 ETCD_RANGES := admin/etcd/access/builtin_generated.go
 CODE_TOOLS := $(TOOLS)/deepcopy-gen $(TOOLS)/openapi-gen $(TOOLS)/controller-gen
 # Folders with the types of an API service, one folder a version.
@@ -90,6 +92,7 @@ verify-generated: $(PROTO_TOOLS) $(CODE_TOOLS) ## Check that generated code is u
 	hack/verify-generated.sh $(PRIORITIES) go run -trimpath ./hack/gen-apiservice-priorities -output
 	hack/verify-generated.sh $(ETCD_RANGES) go run -trimpath ./hack/gen-etcd-ranges -output
 	hack/verify-generated.sh $(SERVICE_LIST) go run -trimpath ./hack/gen-services list
+	hack/verify-generated.sh $(GROUP_LIST) go run -trimpath ./hack/gen-services groups
 	hack/verify-generated.sh .golangci.yml go run -trimpath ./hack/gen-services lint
 	hack/verify-generated.sh docs/values.md go run -trimpath ./hack/gen-chart-values -output
 	hack/verify-generated.sh docs/flags.md go run -trimpath ./hack/gen-tables flags
@@ -102,6 +105,7 @@ fix-generated: $(PROTO_TOOLS) $(CODE_TOOLS)
 	go run -trimpath ./hack/gen-apiservice-priorities -output $(PRIORITIES)
 	go run -trimpath ./hack/gen-etcd-ranges -output $(ETCD_RANGES)
 	go run -trimpath ./hack/gen-services list $(SERVICE_LIST)
+	go run -trimpath ./hack/gen-services groups $(GROUP_LIST)
 	go run -trimpath ./hack/gen-services lint .golangci.yml
 	go run -trimpath ./hack/gen-chart-values
 	go run -trimpath ./hack/gen-tables flags docs/flags.md

@@ -17,6 +17,7 @@ import (
 	controllermanager "k8s.io/kubernetes/cmd/kube-controller-manager/app"
 	scheduler "k8s.io/kubernetes/cmd/kube-scheduler/app"
 
+	"github.com/tripod-k8s/tripod/internal/hop/addresses"
 	aggregatoroptions "github.com/tripod-k8s/tripod/services/aggregator/options"
 	coreoptions "github.com/tripod-k8s/tripod/services/core/options"
 	extensionsoptions "github.com/tripod-k8s/tripod/services/extensions/options"
@@ -26,6 +27,9 @@ import (
 // flagsOf returns the flags that the process of a container accepts.
 func flagsOf(container string) *pflag.FlagSet {
 	fs := pflag.NewFlagSet(container, pflag.ContinueOnError)
+	if _, ok := addresses.PartitionOf(container); ok {
+		container = "extensions"
+	}
 	var named *cliflag.NamedFlagSets
 	switch container {
 	case "aggregator":

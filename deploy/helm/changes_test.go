@@ -35,6 +35,7 @@ type change struct {
 
 var changes = []change{
 	{path: "services", value: "{wardle: {image: {repository: example.com/wardle}}}", want: "- --backend=wardle=dns:///tripod-wardle.control.svc:6443"},
+	{path: "extensions.partitions", value: "{shop: {groups: [shop.example.com]}}", want: "- --backend-groups=extensions-shop=shop.example.com", alone: true},
 	{path: "search.database.secret", value: "where", want: "secretName: where", with: withSearch, alone: true},
 	{path: "search.database.postgres.enabled", value: "true", want: "secretName: tripod-search-database-server", with: withSearch},
 	{path: "search.database.postgres.image.registry", value: "registry.example.com", want: "image: registry.example.com/library/postgres:17", with: withPostgres, alone: true},

@@ -29,35 +29,40 @@ import (
 	"github.com/tripod-k8s/tripod/internal/certs"
 	"github.com/tripod-k8s/tripod/local/etcd/embedded"
 	"github.com/tripod-k8s/tripod/local/etcd/embedded/embeddedtest"
+	"github.com/tripod-k8s/tripod/services/shared/partitions"
 )
 
 // stored are directories in etcd by what is there.
 var stored = map[string]string{
 	"built-in": "/registry/secrets/", "definitions": "/registry/apiextensions.k8s.io/customresourcedefinitions/",
 	"custom": "/registry/example.com/boats/", "flunders": "/registry/wardle.example.com/flunders/", "queries": "/services/search/search.example.com/queries/",
-	"APIServices": "/registry/apiregistration.k8s.io/apiservices/",
+	"APIServices": "/registry/apiregistration.k8s.io/apiservices/", "cars": "/registry/shop.example.com/cars/",
 }
 
 // TestWhatAPodCanReadInEtcd makes the certificates of a release and its etcds. It tries with each certificate that a pod has what it can
 // read, and then each RPC of etcd on keys and leases of others.
 func TestWhatAPodCanReadInEtcd(t *testing.T) {
-	all := []string{"APIServices", "built-in", "custom", "definitions", "flunders", "queries"}
+	all := []string{"APIServices", "built-in", "cars", "custom", "definitions", "flunders", "queries"}
 	ofExtensions := []string{"custom", "definitions", "flunders"} // they have the prefix of custom resources
+	ofShop := []string{"cars", "definitions"}                     // a partition only reads definitions
 	for mode, want := range map[string]map[string][]string{
 		"shared": {
 			"core -> etcd": {"built-in"}, "extensions -> etcd": ofExtensions, "aggregator -> etcd": {"APIServices"},
 			"wardle -> etcd": {"flunders"}, "search -> etcd": {"queries"}, "etcd-snapshot -> etcd": all, "etcd-access -> etcd": all,
+			"extensions-shop -> etcd": ofShop,
 		},
 		"perService": {
 			"core -> etcd": {"built-in"}, "aggregator -> etcd": {"APIServices"}, "extensions -> etcd-extensions": ofExtensions,
-			"wardle -> etcd": {"flunders"}, "search -> etcd": {"queries"},
+			"extensions-shop -> etcd-extensions": ofShop,
+			"wardle -> etcd":                     {"flunders"}, "search -> etcd": {"queries"},
 			"etcd-snapshot -> etcd": all, "etcd-access -> etcd": all,
 			"etcd-extensions-snapshot -> etcd-extensions": all, "etcd-extensions-access -> etcd-extensions": all,
 		},
 	} {
 		t.Run(mode, func(t *testing.T) {
 			r := render(t, "etcd: {mode: "+mode+", snapshots: {enabled: true}}\n"+
-				"services: {wardle: {image: {repository: a}, groups: [wardle.example.com]}, search: {image: {repository: a}}}")
+				"services: {wardle: {image: {repository: a}, groups: [wardle.example.com]}, search: {image: {repository: a}}}\n"+
+				"extensions: {partitions: {shop: {groups: [shop.example.com]}}}")
 			var made secrets.Config
 			require.NoError(t, yaml.UnmarshalStrict([]byte(find(t, r, "ConfigMap", "tripod-certificates", &corev1.ConfigMap{}).Data["config.yaml"]), &made))
 			got := map[string][]string{}
@@ -68,6 +73,7 @@ func TestWhatAPodCanReadInEtcd(t *testing.T) {
 				}
 				clients := clientsOf(t, issued)
 				options := access.Options{Prefix: "/registry", Progress: func(string) {}}
+				var divided []string
 				for _, p := range r.pods(t) {
 					for _, arg := range p.spec.Containers[0].Args {
 						if given, ok := strings.CutPrefix(arg, "--service="); ok && name(p) == etcd+"-access" {
@@ -75,8 +81,14 @@ func TestWhatAPodCanReadInEtcd(t *testing.T) {
 							require.NoError(t, err)
 							options.Services = append(options.Services, service)
 						}
+						if given, ok := strings.CutPrefix(arg, "--extensions-partition="); ok && name(p) == etcd+"-access" {
+							divided = append(divided, given)
+						}
 					}
 				}
+				var err error
+				options.Partitions, err = partitions.Parse(divided)
+				require.NoError(t, err)
 				require.NoError(t, access.Apply(t.Context(), clients["tripod-"+etcd+"-client"], options))
 				for _, p := range r.pods(t) {
 					for _, secret := range p.secrets() {

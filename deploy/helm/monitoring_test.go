@@ -135,8 +135,8 @@ func TestDashboards(t *testing.T) {
 var variables = strings.NewReplacer("$__rate_interval", "5m", "$__range", "1h", "$__interval", "1m")
 
 func TestBackendsAreScrapedThroughTheAggregator(t *testing.T) {
-	r := render(t, merged(t, wardle, "metrics: {serviceMonitor: {enabled: true}}"))
-	for _, name := range []string{"core", "extensions", "wardle"} {
+	r := render(t, merged(t, wardle, withPartitions, "metrics: {serviceMonitor: {enabled: true}}"))
+	for _, name := range []string{"core", "extensions", "extensions-shop", "wardle"} {
 		endpoint := find(t, r, "ServiceMonitor", "tripod-"+name, &serviceMonitor{}).Spec.Endpoints[0]
 		replacements := map[string]string{}
 		for _, config := range endpoint.RelabelConfigs {

@@ -77,7 +77,7 @@ func TestAllIsDeniedThatIsNotAllowed(t *testing.T) {
 
 func TestWhoReachesWhom(t *testing.T) {
 	const https, grpc, tunnel, client, peer, metrics = 6443, 6444, 8132, 2379, 2380, 2381
-	r := render(t, merged(t, withControllers, withJoin, "services: {wardle: {image: {repository: a}}}\nextensions: {replicas: 0}\netcd: {mode: perService, snapshots: {enabled: true}}\nnetworkPolicy: {outside: [{ipBlock: {cidr: 192.0.2.0/24}}]}"))
+	r := render(t, merged(t, withControllers, withJoin, "services: {wardle: {image: {repository: a}}}\nextensions: {replicas: 0, partitions: {shop: {groups: [shop.example.com]}}}\netcd: {mode: perService, snapshots: {enabled: true}}\nnetworkPolicy: {outside: [{ipBlock: {cidr: 192.0.2.0/24}}]}"))
 	policies := networkPolicies(t, r)
 	want := map[string]bool{}
 	for _, connection := range []struct {
@@ -86,6 +86,10 @@ func TestWhoReachesWhom(t *testing.T) {
 	}{
 		{"aggregator", "core", []int{https, grpc}},
 		{"aggregator", "extensions", []int{https, grpc}},
+		{"aggregator", "extensions-shop", []int{https, grpc}},
+		{"extensions-shop", "aggregator", []int{https}},
+		{"extensions-shop", "core", []int{https}},
+		{"extensions-shop", "etcd-extensions", []int{client}},
 		{"aggregator", "wardle", []int{https, grpc}},
 		{"wardle", "aggregator", []int{https}},
 		{"wardle", "core", []int{https}},

@@ -65,14 +65,16 @@ func TestPodsHaveNoTokens(t *testing.T) {
 
 func TestOnlyWhoNeedsAKeyHasIt(t *testing.T) {
 	keys := map[string][]string{
-		"aggregator":      {"aggregator", "front-proxy-client", "apiserver", "etcd-client-aggregator", "konnectivity"},
-		"core":            {"core", "front-proxy-client", "kubelet-client", "service-account", "etcd-client-core", "konnectivity"},
-		"extensions":      {"extensions", "etcd-client-extensions", "etcd-extensions-client-extensions", "konnectivity"},
-		"wardle":          {"wardle", "etcd-client-wardle"},
-		"search":          {"search", "search-database-client"},
-		"search-sync":     {"search", "search-database-client"},
-		"search-database": {"search-database-server"},
-		"etcd":            {"etcd-server", "etcd-extensions-server"},
+		"aggregator": {"aggregator", "front-proxy-client", "apiserver", "etcd-client-aggregator", "konnectivity"},
+		"core":       {"core", "front-proxy-client", "kubelet-client", "service-account", "etcd-client-core", "konnectivity"},
+		"extensions": {"extensions", "etcd-client-extensions", "etcd-extensions-client-extensions", "konnectivity"},
+		// It has the user of etcd of its own.
+		"extensions-crossplane": {"extensions-crossplane", "etcd-extensions-client-extensions-crossplane"},
+		"wardle":                {"wardle", "etcd-client-wardle"},
+		"search":                {"search", "search-database-client"},
+		"search-sync":           {"search", "search-database-client"},
+		"search-database":       {"search-database-server"},
+		"etcd":                  {"etcd-server", "etcd-extensions-server"},
 		// It signs the certificates of kubelets and the tokens of ServiceAccounts.
 		"controller-manager": {"controller-manager", "service-account", "ca"},
 		"scheduler":          {"scheduler"},

@@ -2,8 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Command gen-services writes what follows from the list of services (services/list) and is not Go. `gen-services list FILE` writes the
-// list for the chart, the Makefile and the images. `gen-services lint FILE` writes the rules of the linter by which services do not import
-// one another, between two comments of its configuration.
+// list for the chart, the Makefile and the images. `gen-services groups FILE` writes the API groups that no partition of extensions can
+// have, for the chart. `gen-services lint FILE` writes the rules of the linter by which services do not import one another, between two
+// comments of its configuration.
 package main
 
 import (
@@ -15,11 +16,12 @@ import (
 	"strings"
 
 	"github.com/tripod-k8s/tripod/services/list"
+	"github.com/tripod-k8s/tripod/services/shared/partitions"
 )
 
 func main() {
 	if len(os.Args) != 3 {
-		fmt.Fprintln(os.Stderr, "usage: gen-services list|lint FILE")
+		fmt.Fprintln(os.Stderr, "usage: gen-services list|groups|lint FILE")
 		os.Exit(2)
 	}
 	if err := run(os.Args[1], os.Args[2]); err != nil {
@@ -32,6 +34,12 @@ func run(what, path string) error {
 	switch what {
 	case "list":
 		return os.WriteFile(path, services(), 0o644)
+	case "groups":
+		data, err := json.MarshalIndent(partitions.BuiltIn(), "", "  ")
+		if err != nil {
+			return err
+		}
+		return os.WriteFile(path, append(data, '\n'), 0o644)
 	case "lint":
 		before, err := os.ReadFile(path)
 		if err != nil {
@@ -43,7 +51,7 @@ func run(what, path string) error {
 		}
 		return os.WriteFile(path, []byte(after), 0o644)
 	}
-	return fmt.Errorf("%q is neither list nor lint", what)
+	return fmt.Errorf("%q is none of list, groups and lint", what)
 }
 
 // entry is a service in the list. The Makefile reads the names line by line.

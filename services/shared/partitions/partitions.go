@@ -98,7 +98,9 @@ func ValidateGroups(patterns []string) error {
 	return nil
 }
 
-// builtIn are the groups that no partition can have.
+// BuiltIn returns the groups that no partition can have.
+func BuiltIn() []string { return slices.Clone(builtIn) }
+
 var builtIn = func() []string {
 	groups := map[string]bool{apiextensions.GroupName: true, apiregistration.GroupName: true}
 	for _, gv := range scheme.Scheme.PrioritizedVersionsAllGroups() {

@@ -5,7 +5,7 @@ SPDX-License-Identifier: Apache-2.0
 
 {{- /* The flags of a service, as lines of a YAML list: dict root, component, values. */ -}}
 {{- define "tripod.arguments" -}}
-{{- include (printf "tripod.arguments.%s" (ternary "additional" .component (eq (include "tripod.isAdditional" .) "true"))) . }}
+{{- include (printf "tripod.arguments.%s" (ternary "additional" (include "tripod.program" .) (eq (include "tripod.isAdditional" .) "true"))) . }}
 {{- include "tripod.arguments.shared" . }}
 {{- if not (include "tripod.additional.unstored" .) }}
 {{- include "tripod.arguments.etcd" . }}
@@ -50,6 +50,12 @@ SPDX-License-Identifier: Apache-2.0
 {{- include "tripod.arguments.backend" . }}
 - --core-servers=dns:///{{ include "tripod.fullname" .root }}-core.{{ .root.Release.Namespace }}.svc:6443
 - --aggregator-servers=https://{{ include "tripod.host" .root }}:{{ $values.service.port }}
+{{- if include "tripod.isPartition" . }}
+- --partition={{ trimPrefix "extensions-" .component }}
+{{- end }}
+{{- range include "tripod.partitions.table" .root | fromJsonArray }}
+- --partition-groups={{ . }}
+{{- end }}
 {{- include "tripod.arguments.admission.known" (dict "admission" $values.admission "known" (concat (include "tripod.admission.anything" . | fromJsonArray) (list "NamespaceAutoProvision" "NamespaceExists" "NamespaceLifecycle" "ResourceQuota"))) }}
 {{- end -}}
 
@@ -88,7 +94,7 @@ SPDX-License-Identifier: Apache-2.0
 - --{{ . }}-servers=dns:///{{ $fullname }}-{{ . }}.{{ $.root.Release.Namespace }}.svc:6443
 - --{{ . }}-grpc-servers=dns:///{{ $fullname }}-{{ . }}.{{ $.root.Release.Namespace }}.svc:6444
 {{- end }}
-{{- range $name := include "tripod.additional" .root | fromJsonArray }}
+{{- range $name := without (include "tripod.backends" .root | fromJsonArray) "core" "extensions" }}
 - --backend={{ . }}=dns:///{{ $fullname }}-{{ . }}.{{ $.root.Release.Namespace }}.svc:6443
 - --backend-grpc={{ . }}=dns:///{{ $fullname }}-{{ . }}.{{ $.root.Release.Namespace }}.svc:6444
 {{- $values := include "tripod.values" (dict "root" $.root "component" .) | fromJson }}

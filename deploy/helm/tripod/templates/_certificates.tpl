@@ -33,7 +33,7 @@ SPDX-License-Identifier: Apache-2.0
   (dict "name" "kubelet-client" "authority" "ca" "commonName" "kube-apiserver-kubelet-client" "usages" $client)
   (dict "name" "admin" "authority" "ca" "commonName" "kubernetes-admin" "organizations" (list "system:masters") "usages" $client)
   (dict "name" "front-proxy-client" "authority" "front-proxy-ca" "commonName" "front-proxy-client" "usages" $client) -}}
-{{- range $component := concat (list "core" "extensions" "aggregator") (include "tripod.additional" . | fromJsonArray) -}}
+{{- range $component := include "tripod.components" . | fromJsonArray -}}
 {{- $list = append $list (dict "name" $component "authority" "service-ca" "commonName" (printf "system:tripod:%s" $component) "usages" $both
   "dnsNames" (list (printf "%s.tripod-system.svc" $component))) -}}
 {{- end -}}

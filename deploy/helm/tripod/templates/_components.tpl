@@ -65,7 +65,7 @@ too, and may have `groups` and `etcd`. */ -}}
 
 {{- /* The names of the services that the aggregator sends requests to, as a JSON list. */ -}}
 {{- define "tripod.backends" -}}
-{{- concat (list "core" "extensions") (include "tripod.additional" . | fromJsonArray) | toJson -}}
+{{- concat (list "core" "extensions") (include "tripod.partitions" . | fromJson | keys | sortAlpha) (include "tripod.additional" . | fromJsonArray) | toJson -}}
 {{- end -}}
 
 {{- /* Whether a component is an additional API service, true or nothing: dict root, component. */ -}}
@@ -80,6 +80,8 @@ too, and may have `groups` and `etcd`. */ -}}
 {{- include "tripod.values.fill" (dict "values" $values "defaults" (include "tripod.values.defaults" . | fromYaml)) -}}
 {{- $_ := set $values "extraArgs" $values.args -}}
 {{- toJson $values -}}
+{{- else if include "tripod.isPartition" . -}}
+{{- get (include "tripod.partitions" .root | fromJson) .component | toJson -}}
 {{- else -}}
 {{- get .root.Values .component | toJson -}}
 {{- end -}}

@@ -37,7 +37,7 @@ without the data of the others. If Helm can ask the cluster, it refuses what wou
 {{- end -}}
 {{- else if and (eq .name "etcd-extensions") (lookup "apps/v1" "StatefulSet" .root.Release.Namespace (printf "%s-etcd" (include "tripod.fullname" .root))) -}}
 {{- if ne (include "tripod.etcd.splitting" .root) "true" -}}
-{{- fail "etcd.mode perService begins with an etcd without custom resources: set extensions.replicas to 0, without autoscaling, and copy them first (docs/migrate.md)" -}}
+{{- fail "etcd.mode perService begins with an etcd without custom resources: set extensions.replicas, and those of partitions, to 0, without autoscaling, and copy them first (docs/migrate.md)" -}}
 {{- end -}}
 {{- end -}}
 {{- end -}}

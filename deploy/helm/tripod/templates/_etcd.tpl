@@ -16,7 +16,7 @@ SPDX-License-Identifier: Apache-2.0
 
 {{- /* The name of the etcd that a component uses, after the fullname: dict root, component. */ -}}
 {{- define "tripod.etcd.name" -}}
-{{- if and (eq .root.Values.etcd.mode "perService") (eq .component "extensions") -}}
+{{- if and (eq .root.Values.etcd.mode "perService") (eq (include "tripod.program" .) "extensions") -}}
 etcd-extensions
 {{- else -}}
 etcd
@@ -41,7 +41,7 @@ etcd
 {{- join "," $own.servers -}}
 {{- else if $etcd.enabled -}}
 {{- include "tripod.etcd.members" (dict "root" .root "name" (include "tripod.etcd.name" .)) -}}
-{{- else if and (eq $etcd.mode "perService") (eq .component "extensions") -}}
+{{- else if and (eq $etcd.mode "perService") (eq (include "tripod.program" .) "extensions") -}}
 {{- join "," $etcd.external.extensionsServers | required "etcd.external.extensionsServers is needed where etcd.mode is perService and etcd.enabled is false" -}}
 {{- else -}}
 {{- join "," $etcd.external.servers | required "etcd.external.servers is needed where etcd.enabled is false" -}}
@@ -88,17 +88,20 @@ the certificate is of the user root, for Jobs. */ -}}
 {{- (include "tripod.values" . | fromJson).etcd.secret -}}
 {{- else if and (not .administrator) (get $etcd.external.serviceSecrets .component) -}}
 {{- get $etcd.external.serviceSecrets .component -}}
-{{- else if and (eq $etcd.mode "perService") (eq .component "extensions") -}}
+{{- else if and (eq $etcd.mode "perService") (eq (include "tripod.program" .) "extensions") -}}
 {{- $etcd.external.extensionsSecret -}}
 {{- else -}}
 {{- $etcd.external.secret -}}
 {{- end -}}
 {{- end -}}
 
-{{- /* Whether extensions is stopped, so that custom resources can be copied to an etcd of its own. */ -}}
+{{- /* Whether extensions and its partitions are stopped, so that custom resources can be copied to an etcd of their own. */ -}}
 {{- define "tripod.etcd.splitting" -}}
-{{- $extensions := .Values.extensions -}}
-{{- and .Values.etcd.enabled (eq .Values.etcd.mode "perService") (not $extensions.autoscaling.enabled) (eq (toString $extensions.replicas) "0") -}}
+{{- $stopped := true -}}
+{{- range prepend (include "tripod.partitions" . | fromJson | values) .Values.extensions -}}
+{{- $stopped = and $stopped (not .autoscaling.enabled) (eq (toString .replicas) "0") -}}
+{{- end -}}
+{{- and .Values.etcd.enabled (eq .Values.etcd.mode "perService") $stopped -}}
 {{- end -}}
 
 {{- /* The volume with the snapshots. */ -}}

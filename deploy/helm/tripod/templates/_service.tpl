@@ -60,7 +60,7 @@ spec:
           image: {{ $values.image.repository }}:{{ $values.image.tag }}
           imagePullPolicy: {{ $values.image.pullPolicy }}
           {{- else }}
-          image: {{ include "tripod.image" (merge (dict "name" (printf "tripod-%s" .component)) .) }}
+          image: {{ include "tripod.image" (merge (dict "name" (printf "tripod-%s" (include "tripod.program" .))) .) }}
           imagePullPolicy: {{ .root.Values.image.pullPolicy }}
           {{- end }}
           args:

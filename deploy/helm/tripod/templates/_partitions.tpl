@@ -1,0 +1,86 @@
+{{- /*
+Copyright The Tripod Authors.
+SPDX-License-Identifier: Apache-2.0
+*/ -}}
+
+{{- /* The values of the partitions of extensions by component, as JSON. A partition has the values of extensions that it does not set itself. */ -}}
+{{- define "tripod.partitions" -}}
+{{- $all := dict -}}
+{{- $extensions := omit .Values.extensions "partitions" -}}
+{{- range $name, $given := .Values.extensions.partitions -}}
+{{- $values := deepCopy $given -}}
+{{- include "tripod.values.fill" (dict "values" $values "defaults" (deepCopy $extensions)) -}}
+{{- $_ := set $all (printf "extensions-%s" $name) $values -}}
+{{- end -}}
+{{- toJson $all -}}
+{{- end -}}
+
+{{- /* Whether a component is a partition, true or nothing: dict root, component. */ -}}
+{{- define "tripod.isPartition" -}}
+{{- if hasKey (include "tripod.partitions" .root | fromJson) .component -}}true{{- end -}}
+{{- end -}}
+
+{{- /* The service of Tripod that a component is: a partition runs extensions. dict root, component. */ -}}
+{{- define "tripod.program" -}}
+{{- ternary "extensions" .component (eq (include "tripod.isPartition" .) "true") -}}
+{{- end -}}
+
+{{- /* The table of partitions, as a JSON list of NAME=GROUP,... All replicas of extensions have the same one. */ -}}
+{{- define "tripod.partitions.table" -}}
+{{- $table := list -}}
+{{- range $name, $values := .Values.extensions.partitions -}}
+{{- $table = append $table (printf "%s=%s" $name (join "," $values.groups)) -}}
+{{- end -}}
+{{- toJson $table -}}
+{{- end -}}
+
+{{- /* Whether a pattern of API groups matches a group, true or nothing: dict pattern, group. *.SUFFIX stands for all groups below SUFFIX. */ -}}
+{{- define "tripod.partitions.matches" -}}
+{{- if hasPrefix "*." .pattern -}}
+{{- if hasSuffix (trimPrefix "*" .pattern) .group -}}true{{- end -}}
+{{- else if eq .pattern .group -}}
+true
+{{- end -}}
+{{- end -}}
+
+{{- /* Whether two patterns have groups in common, true or nothing: dict a, b. */ -}}
+{{- define "tripod.partitions.overlap" -}}
+{{- if or (eq .a .b)
+  (and (hasPrefix "*." .a) (include "tripod.partitions.matches" (dict "pattern" .a "group" (trimPrefix "*." .b))))
+  (and (hasPrefix "*." .b) (include "tripod.partitions.matches" (dict "pattern" .b "group" (trimPrefix "*." .a)))) -}}
+true
+{{- end -}}
+{{- end -}}
+
+{{- /* Fails with what is wrong with the partitions, as the services would when they start. */ -}}
+{{- define "tripod.partitions.check" -}}
+{{- $builtIn := .Files.Get "groups.json" | fromJsonArray -}}
+{{- $services := include "tripod.services" . | fromJson -}}
+{{- $seen := list -}}
+{{- range $name, $values := .Values.extensions.partitions -}}
+{{- $where := printf "extensions.partitions.%s" $name -}}
+{{- $object := printf "%s-extensions-%s" (include "tripod.fullname" $) $name -}}
+{{- if gt (len $object) 63 -}}{{- fail (printf "%s: the name is too long: a Service cannot be named %s" $where $object) -}}{{- end -}}
+{{- range $group := $values.groups -}}
+{{- if has $group (list "*" "*.") -}}{{- fail (printf "%s: %q matches every API group: give groups, or *.SUFFIX" $where $group) -}}{{- end -}}
+{{- range $other := $builtIn -}}
+{{- if include "tripod.partitions.matches" (dict "pattern" $group "group" $other) -}}
+{{- fail (printf "%s: %s has the group %s, which is built in" $where $group $other) -}}
+{{- end -}}
+{{- end -}}
+{{- range $earlier := $seen -}}
+{{- if and (ne $earlier.partition $name) (include "tripod.partitions.overlap" (dict "a" $earlier.group "b" $group)) -}}
+{{- fail (printf "%s: %s and %s of partition %s have groups in common" $where $group $earlier.group $earlier.partition) -}}
+{{- end -}}
+{{- end -}}
+{{- range $service, $of := $services -}}
+{{- range $other := $of.groups -}}
+{{- if include "tripod.partitions.matches" (dict "pattern" $group "group" $other) -}}
+{{- fail (printf "%s: %s has the group %s, which the service %s has" $where $group $other $service) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- $seen = append $seen (dict "partition" $name "group" $group) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
