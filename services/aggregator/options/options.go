@@ -166,8 +166,8 @@ func (o *Options) addOwnFlags(fs *pflag.FlagSet) {
 		"Receive an event only once from a replica of a backend, for all watches that get it. Backends that cannot do that send it once for "+
 			"each watch.")
 	fs.StringVar(&o.APIServiceForm, "apiservice-form", o.APIServiceForm,
-		"Form of the APIServices registered for core and extensions: \"service\" names the backend in spec.service, \"local\" leaves it "+
-			"empty as kube-apiserver does, so that both can share one etcd.")
+		"Form of the APIServices registered for core, extensions and its partitions: \"service\" names the backend in spec.service, \"local\" "+
+			"leaves it empty as kube-apiserver does, so that both can share one etcd.")
 }
 
 // Validate returns every problem of the flags.

@@ -297,7 +297,7 @@ func (t *Table) unnamed(s *snapshot, gv schema.GroupVersion) Target {
 		// All of a built-in group is core's, versions that it does not have included.
 		return Target{Owner: Core}
 	case s.services[gv].Owner == local:
-		return Target{Owner: Extensions}
+		return Target{Owner: t.custom(gv.Group)}
 	case t.builtin(gv.Group):
 		return Target{Owner: Core} // which has disabled the group, and says so
 	case !s.complete || s.core == nil:

@@ -193,8 +193,10 @@ func TestPartitionsHaveGroupsWithoutAnAPIService(t *testing.T) {
 	// The first registration wins, until the partition has registered the group.
 	table.SetAPIService(apiService("old.example.com", "v1", "tripod-system", "extensions"), nil)
 	table.SetAPIService(apiService("new.example.com", "v1", "tripod-system", "extensions-big"), nil)
+	// An APIService in the form of kube-apiserver names no server.
+	table.SetAPIService(apiService("big.example.com", "v3", "", ""), nil)
 	for path, want := range map[string]Owner{
-		path: "extensions-big", "/apis/big.example.com": "extensions-big", "/apis/old.example.com/v1/foos": Extensions,
+		path: "extensions-big", "/apis/big.example.com/v3/foos": "extensions-big", "/apis/old.example.com/v1/foos": Extensions,
 		"/apis/old.example.com/v2/foos": "extensions-big", "/apis/new.example.com/v1/foos": "extensions-big",
 		"/apis/small.example.com/v1/foos": Extensions, "/apis/apps/v1/deployments": Core,
 		"/apis/apiextensions.k8s.io/v1/customresourcedefinitions": Extensions,

@@ -4,6 +4,7 @@
 package apiservices
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -131,7 +132,8 @@ func (r *Registrar) partitionOf(group string) string {
 func (r *Registrar) backendOf(service *apiregistrationv1.APIService) string {
 	name, ours := r.Backends.Of(service)
 	if ours && name == "" {
-		return upstream.Extensions // unless it is core's, which no service claims
+		// It is that of custom resources, unless it is core's, which no service claims. The table routes it alike.
+		return cmp.Or(r.partitionOf(service.Spec.Group), upstream.Extensions)
 	}
 	return name
 }

@@ -198,6 +198,27 @@ func TestAPartitionHasTheGroupsOfItsPatterns(t *testing.T) {
 	assert.Equal(t, map[string]string{nameOf(flunders): "extensions-big", nameOf(small): "extensions-small"}, registration.registered())
 }
 
+// TestWithoutServicesTheListSaysWhoHasAGroup, because an APIService of kube-apiserver names no backend.
+func TestWithoutServicesTheListSaysWhoHasAGroup(t *testing.T) {
+	registration := newRecorder()
+	r := newPartitioned(t, registration, stored(flunders, ""))
+	r.ServiceForm = false
+	r.Set("extensions", custom("v1"))
+	assert.Equal(t, map[string]string{"v1.example.com": "local", nameOf(flunders): "local"}, registration.registered(), "the partition has not reported")
+	assert.False(t, r.mayDelete(nameOf(flunders)))
+	r.Set("extensions-big", []schema.GroupVersion{flunders})
+	assert.Equal(t, map[string]string{"v1.example.com": "local", nameOf(flunders): "local"}, registration.registered())
+	_, conflict := r.Conflict(stored(flunders, ""))
+	assert.True(t, conflict, "it is certain that there is none")
+	r.Set("extensions", append(custom("v1"), flunders)) // which has an old configuration
+	message, _ := r.Conflict(stored(flunders, ""))
+	assert.Equal(t, "extensions-big serves wardle.example.com/v1, which is also claimed by extensions; requests go to extensions-big", message)
+	r.Set("extensions", custom("v1"))
+	r.Set("extensions-big", nil)
+	assert.Equal(t, map[string]string{"v1.example.com": "local"}, registration.registered(), "no backend has it any more")
+	assert.True(t, r.mayDelete(nameOf(flunders)))
+}
+
 func TestAGroupMovesToItsPartition(t *testing.T) {
 	for name, partitionFirst := range map[string]bool{"the partition reports first": true, "replicas of extensions are new first": false} {
 		t.Run(name, func(t *testing.T) {

@@ -64,7 +64,7 @@ type RegistrarConfig struct {
 	Backends routing.Backends
 	// Groups are the API groups that an additional backend may have, by its name. One that is not here may have each that is not built in.
 	Groups map[string][]string
-	// ServiceForm makes APIServices of core and extensions name their backend in spec.service. Those of others always do.
+	// ServiceForm makes APIServices of core, extensions and its partitions name their backend in spec.service. Those of others always do.
 	ServiceForm bool
 	// Services are the APIServices in etcd.
 	Services informers.APIServiceInformer
@@ -269,7 +269,7 @@ func (r *Registrar) apiService(gv schema.GroupVersion, owner string) *apiregistr
 			VersionPriority:      priority.Version,
 		},
 	}
-	if r.ServiceForm || owner != upstream.Core && owner != upstream.Extensions {
+	if r.ServiceForm || owner != upstream.Core && !routing.Owner(owner).ServesCustomResources() {
 		port := servicePort
 		service.Spec.Service = &apiregistrationv1.ServiceReference{Namespace: upstream.Namespace, Name: owner, Port: &port}
 	}
