@@ -33,6 +33,9 @@ The kubelet runs the static pods once they are in /etc/kubernetes/manifests. Run
 after 'kubeadm certs renew', before the certificates expire, after a year, or to change a flag or the version. The services reload
 files by themselves.
 
+With --extensions-partition, the custom resources of some API groups have static pods of their own. Give all control-plane nodes the
+same list. The ports and the user of a partition follow from its place in the list, so append further ones.
+
 With --replicas, services have several pods on the node. The command then changes a running service one replica after the other, and
 waits until each is ready, so that no request is lost. Several aggregators share the port of kube-apiserver.`,
 		Example: `  cp /etc/kubernetes/manifests/kube-apiserver.yaml /etc/kubernetes/kube-apiserver.stock.yaml
@@ -40,7 +43,11 @@ waits until each is ready, so that no request is lost. Several aggregators share
 
   # several replicas, on a node with enough memory
   tripod static-pods --manifest /etc/kubernetes/kube-apiserver.stock.yaml --output /etc/kubernetes/manifests \
-    --replicas core=3,extensions=2,aggregator=2`,
+    --replicas core=3,extensions=2,aggregator=2
+
+  # static pods of their own for the custom resources of Crossplane and its providers
+  tripod static-pods --manifest /etc/kubernetes/kube-apiserver.stock.yaml --output /etc/kubernetes/manifests \
+    --extensions-partition crossplane='*.crossplane.io'`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return writeStaticPods(cmd.Context(), cmd.OutOrStdout(), pods, manifest, output)
@@ -52,6 +59,9 @@ waits until each is ready, so that no request is lost. Several aggregators share
 	fs.StringVar(&pods.Repository, "image-repository", "localhost/tripod-k8s",
 		"prefix of the names of the images, as in registry.example.com/tripod-k8s; the default is for images that were loaded into the node")
 	fs.StringVar(&pods.Tag, "image-tag", service.Version, "tag of the images")
+	fs.StringArrayVar(&pods.Partitions, "extensions-partition", nil,
+		"partition of extensions and its API groups, as in crossplane=*.crossplane.io; can be repeated. It has a static pod of its own, whose "+
+			"ports follow from its place in the list")
 	fs.StringToIntVar(&pods.Replicas, "replicas", nil, "numbers of replicas, such as core=3,extensions=2,aggregator=2; the others have one")
 	fs.StringToIntVar(&pods.Users, "users", nil,
 		fmt.Sprintf("IDs of the users and groups as which the services run, such as core=2001,extensions=0; 0 is root, and the others have %v",

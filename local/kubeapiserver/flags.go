@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 	cliflag "k8s.io/component-base/cli/flag"
 
+	"github.com/tripod-k8s/tripod/internal/hop/addresses"
 	"github.com/tripod-k8s/tripod/local/replicas"
 	aggregatoroptions "github.com/tripod-k8s/tripod/services/aggregator/options"
 	coreoptions "github.com/tripod-k8s/tripod/services/core/options"
@@ -28,6 +29,14 @@ const (
 	extensions serviceName = replicas.Extensions
 	aggregator serviceName = replicas.Aggregator
 )
+
+// program returns the service that runs as a service: a partition is extensions.
+func program(service serviceName) serviceName {
+	if _, partition := addresses.PartitionOf(string(service)); partition {
+		return extensions
+	}
+	return service
+}
 
 // flagValue is one flag as it was given. A flag that was given twice has two.
 type flagValue struct{ name, value string }
@@ -77,7 +86,7 @@ func (c *catalog) route(to serviceName, given []flagValue) []flagValue {
 	for _, flag := range given {
 		if rule, special := routes[flag.name]; special {
 			result = append(result, rule(c, to, flag)...)
-		} else if c.flags[to].Has(flag.name) {
+		} else if c.flags[program(to)].Has(flag.name) {
 			result = append(result, flag)
 		}
 	}
@@ -91,7 +100,7 @@ type rule func(*catalog, serviceName, flagValue) []flagValue
 func only(services ...serviceName) rule {
 	allowed := sets.New(services...)
 	return func(_ *catalog, to serviceName, flag flagValue) []flagValue {
-		if !allowed.Has(to) {
+		if !allowed.Has(program(to)) {
 			return nil
 		}
 		return []flagValue{flag}
@@ -103,7 +112,7 @@ func derived(*catalog, serviceName, flagValue) []flagValue { return nil }
 
 // ownFile gives every service a file of its own: core the file in the flag, and the others a file beside it.
 func ownFile(c *catalog, to serviceName, flag flagValue) []flagValue {
-	if !c.flags[to].Has(flag.name) {
+	if !c.flags[program(to)].Has(flag.name) {
 		return nil
 	}
 	if to == core || flag.value == "" || flag.value == "-" {
@@ -132,7 +141,7 @@ func ownPlugins(_ *catalog, to serviceName, flag flagValue) []flagValue {
 	if to == core {
 		return []flagValue{flag}
 	}
-	plugins := pluginsOf[to].Names()
+	plugins := pluginsOf[program(to)].Names()
 	var own []string
 	for _, name := range strings.Split(flag.value, ",") {
 		if slices.Contains(plugins, name) {

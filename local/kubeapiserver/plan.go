@@ -79,7 +79,7 @@ func newPlan(given []flagValue, o options.CompletedOptions) (*plan, error) {
 func (s *plan) arguments(to serviceName, known *catalog, certificate genericoptions.CertKey, auditLog []flagValue) []string {
 	flags := known.route(to, s.given)
 	flags = append(flags, flagValue{"advertise-address", s.advertiseAddress.String()})
-	switch to {
+	switch program(to) {
 	case core:
 		flags = append(flags, s.limits(coreShare)...)
 	case extensions:
@@ -147,7 +147,7 @@ func (s *plan) admission(to serviceName) []flagValue {
 	if s.admissionControl == nil {
 		return nil
 	}
-	here := sets.New(pluginsOf[to].Names()...)
+	here := sets.New(pluginsOf[program(to)].Names()...)
 	on := here.Intersection(sets.New(s.admissionControl...))
 	off := here.Difference(on)
 	var flags []flagValue

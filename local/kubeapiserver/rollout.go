@@ -107,24 +107,34 @@ func ready(ctx context.Context, url string) error {
 	return nil
 }
 
-// removeOthers removes the manifests of replicas beyond the wanted number.
+// removeOthers removes the manifests of replicas beyond the wanted number, and of partitions that are no longer wanted.
 func (r rollout) removeOthers(manifests []Manifest) error {
+	var files []string
 	for _, service := range services {
 		for number := 2; number <= maxStaticReplicas; number++ {
-			file := staticReplica{service, number}.podName() + ".yaml"
-			if slices.ContainsFunc(manifests, func(m Manifest) bool { return m.File == file }) {
-				continue
-			}
-			path := filepath.Join(r.dir, file)
-			err := os.Remove(path)
-			if errors.Is(err, fs.ErrNotExist) {
-				continue
-			}
-			if err != nil {
-				return fmt.Errorf("cannot remove the static pod of a replica: %w", err)
-			}
-			r.say(path + " is removed")
+			files = append(files, staticReplica{service, number}.podName()+".yaml")
 		}
+	}
+	ofPartitions, err := filepath.Glob(filepath.Join(r.dir, podOf(extensions)+"-*.yaml"))
+	if err != nil {
+		return fmt.Errorf("cannot find the static pods of partitions: %w", err)
+	}
+	for _, path := range ofPartitions {
+		files = append(files, filepath.Base(path))
+	}
+	for _, file := range files {
+		if slices.ContainsFunc(manifests, func(m Manifest) bool { return m.File == file }) {
+			continue
+		}
+		path := filepath.Join(r.dir, file)
+		err := os.Remove(path)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return fmt.Errorf("cannot remove the static pod of a replica: %w", err)
+		}
+		r.say(path + " is removed")
 	}
 	return nil
 }

@@ -23,9 +23,6 @@ const (
 	NoEtcdCAKey = "none"
 )
 
-// etcdUsers are the users of the services in etcd.
-var etcdUsers = map[serviceName]string{core: access.Core, extensions: access.Extensions, aggregator: access.Aggregator}
-
 // EtcdRootCert and EtcdRootKey are the names of the files in --cert-dir by which `tripod etcd access` is root in etcd.
 const (
 	EtcdRootCert = etcdRoot + ".crt"
@@ -44,7 +41,7 @@ type etcdClients struct {
 
 // ensureEtcdClients issues a client certificate of etcd for each service and for root, if the node has the key of etcd's CA. The flags in
 // the manifest name the CA. Each certificate has the user of its service, so nothing needs to change when users are turned on in etcd.
-func (p StaticPods) ensureEtcdClients(store *certs.Store, given []flagValue) (*etcdClients, error) {
+func (p StaticPods) ensureEtcdClients(on *node, store *certs.Store, given []flagValue) (*etcdClients, error) {
 	clients := &etcdClients{store: store}
 	caFile, certFile := last(given, etcdCAFlag), last(given, etcdCertFlag)
 	switch {
@@ -71,8 +68,8 @@ func (p StaticPods) ensureEtcdClients(store *certs.Store, given []flagValue) (*e
 		return nil, fmt.Errorf("etcd: %w", err)
 	}
 	users := map[string]string{etcdRoot: access.Root}
-	for service, user := range etcdUsers {
-		users[etcdClientOf(service)] = user
+	for _, service := range on.services {
+		users[etcdClientOf(service)] = access.UserOf(string(service))
 	}
 	for name, user := range users {
 		if _, err := ca.Ensure(name, certs.Leaf{CommonName: user, Client: true}); err != nil {

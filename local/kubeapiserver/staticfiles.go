@@ -206,7 +206,7 @@ func (p *paths) addNamedIn(file string) error {
 // ownPlugins returns the configuration of the admission plugins that the service has.
 func (p *paths) ownPlugins(plugins any) any {
 	all, isList := plugins.([]any)
-	own, limited := pluginsOf[p.service]
+	own, limited := pluginsOf[program(p.service)]
 	if !isList || !limited {
 		return plugins
 	}

@@ -49,6 +49,8 @@ type StaticPods struct {
 	// CertDir is the directory for the certificates by which the services trust each other, and for copies of the files that each service
 	// reads. Only root enters it.
 	CertDir string
+	// Partitions are the partitions of extensions, of the form NAME=GROUP[,GROUP...].
+	Partitions []string
 	// Replicas are the numbers of replicas by service. A service without a number has one replica.
 	Replicas map[string]int
 	// Users are the user IDs by service. A service without one has that of DefaultUsers. 0 is root.
@@ -71,6 +73,8 @@ type Made struct {
 	Notes []string
 
 	copies []*tree
+	// former are directories with copies for partitions that are no longer wanted.
+	former []string
 }
 
 // RemoveOthers removes copies of files that no static pod reads. Call it once the manifests are in force.
@@ -78,6 +82,9 @@ func (m *Made) RemoveOthers() error {
 	var errs []error
 	for _, copies := range m.copies {
 		errs = append(errs, copies.prune())
+	}
+	for _, dir := range m.former {
+		errs = append(errs, os.RemoveAll(dir))
 	}
 	return errors.Join(errs...)
 }
@@ -96,7 +103,7 @@ func (p StaticPods) Make(ctx context.Context) (*Made, error) {
 	if p.chown == nil {
 		p.chown = os.Lchown
 	}
-	on, err := newNode(p.Replicas)
+	on, err := newNode(p.Partitions, p.Replicas)
 	if err != nil {
 		return nil, err
 	}
@@ -112,21 +119,21 @@ func (p StaticPods) Make(ctx context.Context) (*Made, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := replicas.EnsureTrust(store); err != nil {
+	if err := replicas.EnsureTrust(store, on.partitions()...); err != nil {
 		return nil, err
 	}
-	planned.handsOver = on[aggregator] > 1
+	planned.handsOver = on.count[aggregator] > 1
 	users, err := p.newUsers(on, planned)
 	if err != nil {
 		return nil, err
 	}
-	etcd, err := p.ensureEtcdClients(store, planned.given)
+	etcd, err := p.ensureEtcdClients(on, store, planned.given)
 	if err != nil {
 		return nil, err
 	}
 	m := maker{StaticPods: p, apiserver: &pod, on: on, known: known, planned: planned, store: store, users: users, etcd: etcd}
 	made := &Made{}
-	for _, service := range services {
+	for _, service := range on.services {
 		copies := &tree{root: filepath.Join(p.CertDir, string(service)), chown: p.chown,
 			files: sets.New[string](), mountPoints: sets.New[string]()}
 		for _, r := range on.of(service) {
@@ -140,6 +147,9 @@ func (p StaticPods) Make(ctx context.Context) (*Made, error) {
 			return nil, err
 		}
 		made.copies = append(made.copies, copies)
+	}
+	if made.former, err = on.formerCopies(p.CertDir); err != nil {
+		return nil, err
 	}
 	made.Notes = users.notes
 	if etcd.note != "" {
@@ -156,7 +166,7 @@ type maker struct {
 	StaticPods
 
 	apiserver *corev1.Pod
-	on        node
+	on        *node
 	known     *catalog
 	planned   *plan
 	store     *certs.Store
@@ -189,8 +199,8 @@ func (m *maker) replica(r staticReplica, copies *tree) (Manifest, error) {
 		return Manifest{}, err
 	}
 	made := Manifest{File: r.podName() + ".yaml", Content: content}
-	if m.on[r.service] > 1 {
-		made.Ready = "http://" + loopback(r.ports().probes) + "/readyz"
+	if m.on.count[r.service] > 1 {
+		made.Ready = "http://" + loopback(m.on.ports(r).probes) + "/readyz"
 	}
 	return made, nil
 }
@@ -237,34 +247,35 @@ func (s *plan) auditLogFlags() []flagValue {
 }
 
 // inStaticPod are the flags by which the replicas on a node find and trust each other.
-func (s *plan) inStaticPod(r staticReplica, on node, store *certs.Store) []string {
+func (s *plan) inStaticPod(r staticReplica, on *node, store *certs.Store) []string {
 	flags := replicas.TrustFlags(store, string(r.service))
-	if on[r.service] > 1 {
+	if on.count[r.service] > 1 {
 		flags = append(flags, fmt.Sprintf("--replica=%d", r.number))
 	}
 	if on.hasOwnProbes(r.service) {
-		flags = append(flags, "--probe-bind-address="+loopback(r.ports().probes))
+		flags = append(flags, "--probe-bind-address="+loopback(on.ports(r).probes))
 	}
 	public := net.JoinHostPort(s.bindAddress.String(), strconv.Itoa(s.securePort))
 	toAggregator := "--aggregator-servers=https://" +
 		net.JoinHostPort(replicas.ClientAddress(s.bindAddress).String(), strconv.Itoa(s.securePort))
-	if on[aggregator] > 1 {
+	if on.count[aggregator] > 1 {
 		toAggregator = "--aggregator-servers=" + on.servers(aggregator)
 	}
 	toCore := "--core-servers=" + on.servers(core)
 	if r.service == aggregator {
-		if on[aggregator] > 1 { // these come after those of kube-apiserver, and so are the ones that count
-			flags = append(flags, "--bind-address=127.0.0.1", fmt.Sprintf("--secure-port=%d", r.ports().serving), sharedBindFlag+public)
+		if on.count[aggregator] > 1 { // these come after those of kube-apiserver, and so are the ones that count
+			flags = append(flags, "--bind-address=127.0.0.1", fmt.Sprintf("--secure-port=%d", on.ports(r).serving), sharedBindFlag+public)
 		}
-		return append(flags, toCore, "--core-grpc-servers="+on.grpcServers(core),
+		flags = append(flags, toCore, "--core-grpc-servers="+on.grpcServers(core),
 			"--extensions-servers="+on.servers(extensions), "--extensions-grpc-servers="+on.grpcServers(extensions))
+		return append(flags, on.backendFlags()...)
 	}
-	ports := r.ports()
+	ports := on.ports(r)
 	flags = append(flags, replicas.ServingFlags(store, string(r.service), strconv.Itoa(int(ports.serving)), loopback(ports.grpc))...)
 	if r.service == core {
 		return append(flags, toAggregator, fmt.Sprintf("--advertise-port=%d", s.securePort))
 	}
-	return append(flags, toAggregator, toCore)
+	return append(append(flags, toAggregator, toCore), on.partitionFlags(r.service)...)
 }
 
 // pod returns the static pod of a replica: that of kube-apiserver with another program.
@@ -274,7 +285,7 @@ func (m *maker) pod(r staticReplica, flags []string) *corev1.Pod {
 	container.Image = fmt.Sprintf("%s/%s:%s", m.Repository, binary(r.service), m.Tag)
 	container.Command = append([]string{binary(r.service)}, flags...)
 	container.Args = nil
-	if m.on[r.service] > 1 {
+	if m.on.count[r.service] > 1 {
 		pod.Spec.TerminationGracePeriodSeconds = ptr.To[int64](handoverSeconds)
 	}
 	if r.service == core || container.Resources.Requests == nil {
@@ -283,13 +294,13 @@ func (m *maker) pod(r staticReplica, flags []string) *corev1.Pod {
 		container.Resources.Requests[corev1.ResourceCPU] = resource.MustParse(smallRequest)
 	}
 	if m.on.hasOwnProbes(r.service) {
-		probeAt(container, r.ports().probes)
+		probeAt(container, m.on.ports(r).probes)
 	}
 	if r.podName() == Name {
 		return pod
 	}
-	pod.Name, container.Name = r.podName(), binary(r.service)
-	metav1.SetMetaDataLabel(&pod.ObjectMeta, "component", binary(r.service))
+	pod.Name, container.Name = r.podName(), podOf(r.service)
+	metav1.SetMetaDataLabel(&pod.ObjectMeta, "component", podOf(r.service))
 	// kubeadm looks for the address of the API server at the pod that has it.
 	pod.Annotations = nil
 	container.Ports = nil

@@ -7,9 +7,16 @@ import (
 	"fmt"
 	"maps"
 	"net"
+	"os"
+	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/tripod-k8s/tripod/internal/hop/addresses"
+	"github.com/tripod-k8s/tripod/services/list"
+	"github.com/tripod-k8s/tripod/services/shared/partitions"
 )
 
 const (
@@ -17,6 +24,11 @@ const (
 	maxStaticReplicas = 9
 	// portStep is between the ports of two replicas of a service.
 	portStep = 10
+	// maxStaticPartitions keeps the ports and the users of partitions apart from those of others.
+	maxStaticPartitions = 10
+	// firstPartitionPort is the first port of the first partition. Each partition has the ports of its replicas in a row.
+	firstPartitionPort = 7530
+	partitionPorts     = 3
 )
 
 // localPorts are the ports of 127.0.0.1 of a static pod. On a node, nothing that kubeadm starts has them.
@@ -29,28 +41,102 @@ var firstPorts = map[serviceName]localPorts{
 	aggregator: {serving: 7446, probes: 7447},
 }
 
-// node has the number of replicas of each service on a node.
-type node map[serviceName]int
+// node says what runs on a node.
+type node struct {
+	// services are in the order of their start.
+	services []serviceName
+	// groups are the API groups of each partition of extensions, in the order in which they were given. So the ports of a partition stay if
+	// another one is added.
+	groups []partitionGroups
+	count  map[serviceName]int
+}
 
-// newNode fills in and checks numbers of replicas.
-func newNode(replicas map[string]int) (node, error) {
-	on := node{core: 1, extensions: 1, aggregator: 1}
+// partitionGroups are the API groups of a partition, separated by commas.
+type partitionGroups struct {
+	service serviceName
+	groups  string
+}
+
+// newNode returns what runs on a node that has these partitions of extensions, of the form NAME=GROUP[,GROUP...], and numbers of replicas.
+func newNode(divided []string, replicas map[string]int) (*node, error) {
+	on := &node{services: []serviceName{core, extensions}, count: map[serviceName]int{}}
+	if err := on.divide(divided); err != nil {
+		return nil, fmt.Errorf("partitions: %w", err)
+	}
+	on.services = append(on.services, aggregator)
+	for _, service := range on.services {
+		on.count[service] = 1
+	}
 	for _, name := range slices.Sorted(maps.Keys(replicas)) {
-		if on[serviceName(name)] == 0 {
-			return nil, fmt.Errorf("replicas: %q is none of %s, %s and %s", name, core, extensions, aggregator)
+		if err := on.check("replicas", name); err != nil {
+			return nil, err
 		}
 		count := replicas[name]
 		if count < 1 || count > maxStaticReplicas {
 			return nil, fmt.Errorf("replicas: %s has %d, want 1 to %d", name, count, maxStaticReplicas)
 		}
-		on[serviceName(name)] = count
+		on.count[serviceName(name)] = count
 	}
 	return on, nil
 }
 
-func (n node) of(service serviceName) []staticReplica {
+// ofReplica matches the end of the name of a replica.
+var ofReplica = regexp.MustCompile("(^|-)[0-9]+$")
+
+func (n *node) divide(divided []string) error {
+	if _, err := partitions.Parse(divided); err != nil {
+		return err
+	}
+	if len(divided) > maxStaticPartitions {
+		return fmt.Errorf("%d are given, and a node has at most %d", len(divided), maxStaticPartitions)
+	}
+	for _, entry := range divided {
+		name, groups, _ := strings.Cut(entry, "=")
+		if ofReplica.MatchString(name) {
+			return fmt.Errorf("%q ends with a number, as the name of the pod of a replica does: choose another name", name)
+		}
+		service := serviceName(addresses.PartitionBackend(name))
+		n.services = append(n.services, service)
+		n.groups = append(n.groups, partitionGroups{service, groups})
+	}
+	return nil
+}
+
+// check returns an error if a flag names a service that the node does not have.
+func (n *node) check(flag, name string) error {
+	if !slices.Contains(n.services, serviceName(name)) {
+		return fmt.Errorf("%s: %q is none of %s", flag, name, n.names())
+	}
+	return nil
+}
+
+// names returns the names of all services, for people.
+func (n *node) names() string {
+	var names []string
+	for _, service := range n.services {
+		names = append(names, string(service))
+	}
+	last := len(names) - 1
+	return strings.Join(names[:last], ", ") + " and " + names[last]
+}
+
+// partitions returns the names of the services that are partitions of extensions.
+func (n *node) partitions() []string {
+	var names []string
+	for _, partition := range n.groups {
+		names = append(names, string(partition.service))
+	}
+	return names
+}
+
+// number returns the place of a partition in the list, from 0, or -1 for another service.
+func (n *node) number(service serviceName) int {
+	return slices.IndexFunc(n.groups, func(p partitionGroups) bool { return p.service == service })
+}
+
+func (n *node) of(service serviceName) []staticReplica {
 	var all []staticReplica
-	for number := range n[service] {
+	for number := range n.count[service] {
 		all = append(all, staticReplica{service, number + 1})
 	}
 	return all
@@ -58,24 +144,24 @@ func (n node) of(service serviceName) []staticReplica {
 
 // hasOwnProbes returns whether the replicas of a service have ports for probes. A probe at a port that several aggregators share would
 // reach any of them.
-func (n node) hasOwnProbes(service serviceName) bool {
-	return service != aggregator || n[aggregator] > 1
+func (n *node) hasOwnProbes(service serviceName) bool {
+	return service != aggregator || n.count[aggregator] > 1
 }
 
 // servers returns the value of a flag with the URLs of all replicas of a service.
-func (n node) servers(service serviceName) string {
+func (n *node) servers(service serviceName) string {
 	var urls []string
 	for _, r := range n.of(service) {
-		urls = append(urls, "https://"+loopback(r.ports().serving))
+		urls = append(urls, "https://"+loopback(n.ports(r).serving))
 	}
 	return strings.Join(urls, ",")
 }
 
 // grpcServers returns the value of a flag with the addresses of all replicas of a service.
-func (n node) grpcServers(service serviceName) string {
+func (n *node) grpcServers(service serviceName) string {
 	var addresses []string
 	for _, r := range n.of(service) {
-		addresses = append(addresses, loopback(r.ports().grpc))
+		addresses = append(addresses, loopback(n.ports(r).grpc))
 	}
 	return strings.Join(addresses, ",")
 }
@@ -90,19 +176,60 @@ type staticReplica struct {
 func (r staticReplica) podName() string {
 	switch {
 	case r.number > 1:
-		return fmt.Sprintf("%s-%d", binary(r.service), r.number)
+		return fmt.Sprintf("%s-%d", podOf(r.service), r.number)
 	case r.service == aggregator:
 		return Name
 	default:
-		return binary(r.service)
+		return podOf(r.service)
 	}
 }
 
-func (r staticReplica) ports() localPorts {
+func (n *node) ports(r staticReplica) localPorts {
+	if place := n.number(r.service); place >= 0 {
+		//nolint:gosec // less than 300
+		first := int32(firstPartitionPort + partitionPorts*(maxStaticReplicas*place+r.number-1))
+		return localPorts{first, first + 1, first + 2}
+	}
 	first, further := firstPorts[r.service], int32(portStep*(r.number-1)) //nolint:gosec // less than 100
 	return localPorts{first.serving + further, first.grpc + further, first.probes + further}
 }
 
-func binary(service serviceName) string { return "tripod-" + string(service) }
+// podOf returns the name of the first static pod of a service, and of the user as which it runs.
+func podOf(service serviceName) string { return "tripod-" + string(service) }
+
+// binary returns the name of the program of a service, and of its image.
+func binary(service serviceName) string { return list.Program(string(program(service))) }
 
 func loopback(port int32) string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(int(port))) }
+
+// formerCopies returns the directories with copies of files for partitions that the node has no longer.
+func (n *node) formerCopies(dir string) ([]string, error) {
+	found, err := filepath.Glob(filepath.Join(dir, addresses.PartitionBackend("*")))
+	return slices.DeleteFunc(found, func(path string) bool {
+		info, err := os.Lstat(path)
+		return err != nil || !info.IsDir() || slices.Contains(n.services, serviceName(filepath.Base(path)))
+	}), err
+}
+
+// backendFlags are the flags by which an aggregator finds the partitions.
+func (n *node) backendFlags() []string {
+	var flags []string
+	for _, p := range n.groups {
+		flags = append(flags, fmt.Sprintf("--backend=%s=%s", p.service, n.servers(p.service)),
+			fmt.Sprintf("--backend-grpc=%s=%s", p.service, n.grpcServers(p.service)), fmt.Sprintf("--backend-groups=%s=%s", p.service, p.groups))
+	}
+	return flags
+}
+
+// partitionFlags are the flags by which a replica of extensions knows the partitions.
+func (n *node) partitionFlags(service serviceName) []string {
+	var flags []string
+	if partition, ok := addresses.PartitionOf(string(service)); ok {
+		flags = append(flags, "--partition="+partition)
+	}
+	for _, p := range n.groups {
+		partition, _ := addresses.PartitionOf(string(p.service))
+		flags = append(flags, "--partition-groups="+partition+"="+p.groups)
+	}
+	return flags
+}

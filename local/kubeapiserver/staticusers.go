@@ -28,6 +28,9 @@ const (
 // DefaultUsers are the IDs of the users and groups as which the services run. Neither useradd nor systemd gives these to others.
 var DefaultUsers = map[string]int{string(aggregator): 65521, string(core): 65522, string(extensions): 65523}
 
+// firstPartitionUser is the ID of the first partition of extensions. Each further one has the next. The user 65534 is that of Linux.
+const firstPartitionUser = 65524
+
 // podUser is the user of a static pod.
 type podUser struct {
 	id int
@@ -42,17 +45,19 @@ type podUsers struct {
 }
 
 // newUsers returns the users as which the services can run on this host.
-func (p StaticPods) newUsers(on node, planned *plan) (*podUsers, error) {
+func (p StaticPods) newUsers(on *node, planned *plan) (*podUsers, error) {
 	users := &podUsers{all: map[serviceName]podUser{}}
 	taken := map[int]serviceName{}
 	for _, name := range slices.Sorted(maps.Keys(p.Users)) {
-		if on[serviceName(name)] == 0 {
-			return nil, fmt.Errorf("users: %q is none of %s, %s and %s", name, core, extensions, aggregator)
+		if err := on.check("users", name); err != nil {
+			return nil, err
 		}
 	}
-	for _, service := range services {
+	for _, service := range on.services {
 		id, given := p.Users[string(service)]
-		if !given {
+		if place := on.number(service); !given && place >= 0 {
+			id = firstPartitionUser + place
+		} else if !given {
 			id = DefaultUsers[string(service)]
 		}
 		if id < 0 || id > maxUserID {
@@ -61,7 +66,7 @@ func (p StaticPods) newUsers(on node, planned *plan) (*podUsers, error) {
 		if other, shared := taken[id]; shared && id != 0 {
 			return nil, fmt.Errorf("users: %s and %s have the ID %d: give each its own", other, service, id)
 		}
-		if of, err := user.LookupId(strconv.Itoa(id)); id != 0 && err == nil && of.Username != binary(service) {
+		if of, err := user.LookupId(strconv.Itoa(id)); id != 0 && err == nil && of.Username != podOf(service) {
 			return nil, fmt.Errorf("users: the ID %d of %s is that of %s on this host: choose another one", id, service, of.Username)
 		}
 		taken[id] = service
@@ -71,11 +76,11 @@ func (p StaticPods) newUsers(on node, planned *plan) (*podUsers, error) {
 }
 
 // limit makes an exception for the aggregator if the host does not let it have its user.
-func (p StaticPods) limit(users *podUsers, on node, port int) error {
+func (p StaticPods) limit(users *podUsers, on *node, port int) error {
 	if first := firstUnprivilegedPort(); port < first {
 		users.makeRoot(aggregator, "NET_BIND_SERVICE", fmt.Sprintf("port %d is below net.ipv4.ip_unprivileged_port_start, %d", port, first))
 	}
-	if on[aggregator] == 1 || p.Running == nil {
+	if on.count[aggregator] == 1 || p.Running == nil {
 		return nil
 	}
 	var running corev1.Pod
@@ -115,7 +120,7 @@ func (u *podUsers) makeRoot(service serviceName, capability corev1.Capability, w
 		return
 	}
 	if now.id != 0 {
-		u.notes = append(u.notes, fmt.Sprintf("%s runs as root, because %s", binary(service), why))
+		u.notes = append(u.notes, fmt.Sprintf("%s runs as root, because %s", podOf(service), why))
 	}
 	u.all[service] = podUser{0, append(slices.Clone(now.capabilities), capability)}
 }
