@@ -64,8 +64,8 @@ func (g *Groups) refuseElsewhere(ctx context.Context, shared clientv3.KV, names 
 	for i, name := range names {
 		for _, kv := range answer.Responses[i].GetResponseRange().GetKvs() {
 			record := Record{}
-			if err := json.Unmarshal(kv.GetValue(), &record); err != nil {
-				return fmt.Errorf("cannot read %s in etcd: %w", kv.GetKey(), err)
+			if err := json.Unmarshal(kv.Value, &record); err != nil {
+				return fmt.Errorf("cannot read %s in etcd: %w", kv.Key, err)
 			}
 			if record.Own {
 				return fmt.Errorf("%s cannot serve the API group %s: its objects are in an etcd of their own; %s", g.Name, name, howToMove(name))

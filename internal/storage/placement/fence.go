@@ -118,7 +118,7 @@ func (t *fencedTxn) commit(ctx context.Context) (answer *clientv3.TxnResponse, c
 		return answer, false, err
 	}
 	for _, kv := range answer.Responses[0].GetResponseRange().GetKvs() {
-		changed = changed || kv.GetModRevision() > known
+		changed = changed || kv.ModRevision > known
 	}
 	answer.Responses = answer.Responses[1:]
 	return answer, changed || known < 0, nil

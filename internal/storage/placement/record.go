@@ -83,7 +83,7 @@ func (k Keys) Read(ctx context.Context, etcd clientv3.KV) (State, error) {
 	found := func(i int) []string {
 		var values []string
 		for _, kv := range answer.Responses[i].GetResponseRange().GetKvs() {
-			values = append(values, string(kv.GetValue()))
+			values = append(values, string(kv.Value))
 		}
 		return values
 	}
