@@ -25,7 +25,7 @@ func newMigrateCommand() *cobra.Command {
 		Args:  cobra.NoArgs,
 		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(newSplitEtcdCommand())
+	cmd.AddCommand(newSplitEtcdCommand(), newMigrateGroupsCommand())
 	return cmd
 }
 

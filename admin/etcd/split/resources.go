@@ -90,6 +90,10 @@ func (s *split) copy(ctx context.Context, r resource) error {
 		for _, entry := range page {
 			_, exists := unwanted[string(entry.Key)]
 			delete(unwanted, string(entry.Key))
+			if exists && s.has(entry) {
+				done.Add(1)
+				continue
+			}
 			writing.Go(func() error {
 				defer done.Add(1)
 				return s.put(ctx, entry, exists)
@@ -129,9 +133,9 @@ func (s *split) put(ctx context.Context, entry *mvccpb.KeyValue, exists bool) er
 	return nil
 }
 
-// sum returns the number and checksum of a resource's objects, and the latest revision among them.
-func sum(ctx context.Context, client *clientv3.Client, r resource) (Resource, int64, error) {
-	hash, latest := sha256.New(), int64(0)
+// sum returns the number and checksum of a resource's objects, and their extent.
+func sum(ctx context.Context, client *clientv3.Client, r resource) (Resource, extent, error) {
+	hash, found := sha256.New(), extent{}
 	result := Resource{Name: r.name}
 	err := pages(ctx, client, r, func(page []*mvccpb.KeyValue) error {
 		for _, entry := range page {
@@ -140,10 +144,11 @@ func sum(ctx context.Context, client *clientv3.Client, r resource) (Resource, in
 				hash.Write(part)
 			}
 			result.Objects++
-			latest = max(latest, entry.ModRevision)
+			found.bytes += int64(len(entry.Key) + len(entry.Value))
+			found.latest = max(found.latest, entry.ModRevision)
 		}
 		return nil
 	})
 	result.Checksum = hex.EncodeToString(hash.Sum(nil))
-	return result, latest, err
+	return result, found, err
 }

@@ -51,7 +51,14 @@ func (s *split) raise(ctx context.Context, above int64) error {
 		if now, err = revision(ctx, s.target); err != nil {
 			return err
 		}
-		if err := compact(ctx, s.target, now); err != nil {
+		forget := now
+		if s.inUse {
+			forget -= compactAfter
+		}
+		if forget <= 0 {
+			continue
+		}
+		if err := compact(ctx, s.target, forget); err != nil {
 			return err
 		}
 	}

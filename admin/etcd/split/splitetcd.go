@@ -61,11 +61,21 @@ type Resource struct {
 	Checksum string `json:"checksum"`
 }
 
+// extent is what sum finds besides.
+type extent struct {
+	// latest is the latest revision among the objects, and bytes the size of all keys and values.
+	latest, bytes int64
+}
+
 // split is one run.
 type split struct {
 	Options
 	source, target *clientv3.Client
 	report         Report
+	// since is the revision of the source up to which an earlier copy of this run is complete.
+	since int64
+	// inUse is set if the target has other objects, of which clients may need the history.
+	inUse bool
 }
 
 // Run copies. The report tells what was done also when there is an error.
@@ -185,11 +195,11 @@ func (s *split) sums(ctx context.Context, client *clientv3.Client) (all []Resour
 		return nil, 0, err
 	}
 	for _, resource := range resources {
-		one, changed, err := sum(ctx, client, resource)
+		one, found, err := sum(ctx, client, resource)
 		if err != nil {
 			return nil, 0, err
 		}
-		all, latest = append(all, one), max(latest, changed)
+		all, latest = append(all, one), max(latest, found.latest)
 	}
 	return all, latest, nil
 }
@@ -199,11 +209,11 @@ func (s *split) compare(ctx context.Context, resources []resource, since int64) 
 	s.Progress("comparing source and target")
 	var same []Resource
 	for _, resource := range resources {
-		source, latest, err := sum(ctx, s.source, resource)
+		source, found, err := sum(ctx, s.source, resource)
 		if err != nil {
 			return nil, err
 		}
-		if latest > since {
+		if found.latest > since {
 			return nil, fmt.Errorf("%s changed in the source while it was copied: "+
 				"stop what writes custom resources (extensions, or kube-apiserver), "+
 				"and run this again",

@@ -114,7 +114,7 @@ func (g *group) place(ctx context.Context) (*place, error) {
 	}
 	g.current.Store(found)
 	g.failed = nil
-	go found.follow(revision)
+	go found.follow(revision) //nolint:gosec // it outlives the request
 	return found, nil
 }
 
@@ -204,14 +204,24 @@ func (g *group) claim(ctx context.Context, shared clientv3.KV) error {
 		if err != nil {
 			return err
 		}
-		if !state.IsOwn() {
-			return fmt.Errorf("the etcd %v has objects of the group that no move has brought there", g.own.Transport.ServerList)
+		if !state.IsOwn() || state.HasObjects {
+			return g.claimed(ctx, shared)
 		}
 		record.Move = state.Record.Move
 	}
 	_, err = shared.Txn(ctx).
 		If(clientv3.Compare(clientv3.CreateRevision(g.keys.Record), "=", 0), g.keys.Empty()).
 		Then(g.keys.Put(record)).Commit()
+	return err
+}
+
+// claimed returns nil if another replica has claimed the group. Otherwise its etcd has what is left of a move that has died, or of another
+// cluster.
+func (g *group) claimed(ctx context.Context, shared clientv3.KV) error {
+	state, err := g.keys.Read(ctx, shared)
+	if err == nil && !state.IsOwn() {
+		err = fmt.Errorf("the etcd %v has objects of the group that no move has brought there", g.own.Transport.ServerList)
+	}
 	return err
 }
 
@@ -247,9 +257,15 @@ func (p *place) reopen(ctx context.Context, kv clientv3.KV) error {
 	return nil
 }
 
-// follow returns once the objects have moved.
+// follow returns once the objects have moved, and has their new place found.
 func (p *place) follow(revision int64) {
-	defer p.leave()
+	p.await(revision)
+	p.leave()
+	p.group.place(context.Background()) //nolint:errcheck // the next request tries again
+}
+
+// await returns once the objects have moved.
+func (p *place) await(revision int64) {
 	shared, err := p.group.Clients.Client(&p.group.Shared)
 	if err != nil {
 		return

@@ -139,6 +139,21 @@ func TestAGroupWithObjectsStaysUntilItMoves(t *testing.T) {
 	}, patience, 10*time.Millisecond, "the etcd knows who would use it")
 }
 
+func TestAGroupDoesNotGoWhereAMoveHasLeftObjects(t *testing.T) {
+	for name, record := range map[string]Record{"that has died": {Own: true, Move: "died"}, "that has gone back": {Move: "back"}} {
+		t.Run(name, func(t *testing.T) {
+			e := startEtcds(t)
+			put(t, e.own, record)
+			_, err := e.own.Put(t.Context(), "/registry/example.com/boats/old", "{}")
+			require.NoError(t, err)
+			requireUnavailable(t, create(t, e.storage(t, true), "a"), "has objects of the group that no move has brought there")
+			state, err := keysOfTest.Read(t.Context(), e.shared)
+			require.NoError(t, err)
+			assert.Nil(t, state.Record)
+		})
+	}
+}
+
 func TestWritesPause(t *testing.T) {
 	e := startEtcds(t)
 	s, other := e.storage(t, false), e.storage(t, false)

@@ -1,0 +1,440 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package split
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+	"time"
+
+	"go.etcd.io/etcd/api/v3/mvccpb"
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	"github.com/tripod-k8s/tripod/internal/hop/addresses"
+	"github.com/tripod-k8s/tripod/internal/storage/placement"
+	"github.com/tripod-k8s/tripod/services/list"
+)
+
+// pauseTTL is how long writes stay paused after a move has died, in seconds.
+const pauseTTL = 10
+
+// errReplicasFirst is what to do if no replica would use the etcd.
+var errReplicasFirst = errors.New("start replicas with the etcd first (--group-etcd-servers, or --extensions-partition-etcd-servers of tripod up)")
+
+// GroupOptions say which API groups to move, and where to.
+type GroupOptions struct {
+	// Shared is the etcd that has the CustomResourceDefinitions, Own the one of the partition.
+	Shared, Own Etcd
+	// To is the name of the partition, or extensions to move the objects back to Shared.
+	To string
+	// Groups are API groups.
+	Groups []string
+	// Prefix is the --etcd-prefix of the services, /registry.
+	Prefix string
+	// DryRun only says what would move.
+	DryRun bool
+	// DeleteSource deletes what was copied from the etcd that had it.
+	DeleteSource bool
+	// Progress gets a line about each step, and its progress.
+	Progress func(line string)
+}
+
+// GroupReport says what was done with an API group.
+type GroupReport struct {
+	Group string `json:"group"`
+	// To is where the objects are now. Moved says that this run has brought them there.
+	To    string `json:"to"`
+	Moved bool   `json:"moved"`
+	// Resources are what was compared, while writes were paused. With DryRun, it is what there is.
+	Resources []Resource `json:"resources"`
+	// Bytes is the size of the objects with their keys.
+	Bytes int64 `json:"bytes"`
+	// Seconds is how long the run took, and PausedSeconds for how long writes were paused. With DryRun, both are estimates.
+	Seconds       float64 `json:"seconds"`
+	PausedSeconds float64 `json:"pausedSeconds"`
+	// Floor is the first resourceVersion after the move.
+	Floor int64 `json:"floor,omitempty"`
+	// DeletedFromSource counts the objects that were deleted from the etcd that had them.
+	DeletedFromSource int64 `json:"deletedFromSource"`
+}
+
+// MoveGroups moves the objects of API groups to another etcd while replicas serve them. One group moves after the other. The report has
+// those that are done also when there is an error.
+func MoveGroups(ctx context.Context, o GroupOptions) ([]GroupReport, error) {
+	if err := o.validate(); err != nil {
+		return nil, err
+	}
+	shared, err := o.Shared.dial(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer shared.Close() //nolint:errcheck // nothing is pending
+	own, err := o.Own.dial(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer own.Close() //nolint:errcheck // nothing is pending
+	o.Prefix = path.Join("/", o.Prefix)
+	moves := make([]*move, 0, len(o.Groups))
+	for _, name := range o.Groups {
+		m := newMove(&o, name, shared, own)
+		// Nothing moves unless everything can.
+		if err := m.look(ctx); err != nil {
+			return nil, fmt.Errorf("%s: %w", name, err)
+		}
+		moves = append(moves, m)
+	}
+	var reports []GroupReport
+	for _, m := range moves {
+		if err := m.run(ctx); err != nil {
+			return reports, fmt.Errorf("%s: %w", m.group, err)
+		}
+		reports = append(reports, m.result)
+	}
+	return reports, nil
+}
+
+func (o *GroupOptions) validate() error {
+	if o.To != list.Extensions {
+		if err := addresses.ValidatePartition(o.To); err != nil {
+			return fmt.Errorf("--to: %w", err)
+		}
+	}
+	for i, group := range o.Groups {
+		if len(validation.IsDNS1123Subdomain(group)) > 0 || !custom("x."+group) {
+			return fmt.Errorf("%q is not an API group of custom resources", group)
+		}
+		if slices.Contains(o.Groups[:i], group) {
+			return fmt.Errorf("%s is given twice", group)
+		}
+	}
+	return nil
+}
+
+// move moves one API group.
+type move struct {
+	split
+	*GroupOptions
+	group       string
+	keys        placement.Keys
+	shared, own *clientv3.Client
+	// away is set for a move to the etcd of the partition.
+	away   bool
+	result GroupReport
+	// atShared and atOwn are what the etcds said at first.
+	atShared, atOwn placement.State
+	resources       []resource
+	// pause is the revision of the key that pauses writes.
+	pause int64
+}
+
+func newMove(o *GroupOptions, group string, shared, own *clientv3.Client) *move {
+	m := &move{
+		GroupOptions: o, group: group, keys: placement.KeysOf(o.Prefix, group), shared: shared, own: own, away: o.To != list.Extensions,
+		result: GroupReport{Group: group, To: o.To},
+	}
+	m.split = split{source: shared, target: own, inUse: true, Options: Options{
+		Source: o.Shared, Target: o.Own, Prefix: o.Prefix, Progress: func(line string) { o.Progress(group + ": " + line) },
+	}}
+	if !m.away {
+		m.split.Source, m.split.Target = o.Own, o.Shared
+		m.source, m.target = own, shared
+	}
+	return m
+}
+
+func (m *move) tell(line string) { m.Options.Progress(line) }
+
+// look reads where the objects are, and returns why they cannot move.
+func (m *move) look(ctx context.Context) (err error) {
+	if err := m.checkDistinct(ctx); err != nil {
+		return err
+	}
+	if m.atShared, err = m.keys.Read(ctx, m.shared); err != nil {
+		return fmt.Errorf("cannot read from --%s: %w", m.GroupOptions.Shared.Flag, err)
+	}
+	if m.atOwn, err = m.keys.Read(ctx, m.own); err != nil {
+		return fmt.Errorf("cannot read from --%s: %w", m.GroupOptions.Own.Flag, err)
+	}
+	all, err := m.split.resources(ctx, m.shared)
+	if err != nil {
+		return err
+	}
+	m.resources = slices.DeleteFunc(all, func(r resource) bool { return !strings.HasPrefix(r.prefix, m.keys.Objects) })
+	switch {
+	case len(m.resources) == 0:
+		return fmt.Errorf("--%s has no CustomResourceDefinitions of this group below %s", m.GroupOptions.Shared.Flag, m.GroupOptions.Prefix)
+	case m.atShared.Paused || m.atOwn.Paused:
+		return errors.New("another move has paused writes: wait until it is done, or 10 seconds if it has died")
+	case m.atShared.IsOwn() && (m.atOwn.Record == nil || m.atOwn.Record.Move != m.atShared.Record.Move):
+		return fmt.Errorf("its objects are in an etcd of their own, which is not the one of --%s", m.GroupOptions.Own.Flag)
+	case m.away && !m.atShared.IsOwn() && m.atOwn.Reader != addresses.PartitionBackend(m.To):
+		return fmt.Errorf("no replica of the partition %s has the etcd of --%s for this group: %w",
+			m.To, m.GroupOptions.Own.Flag, errReplicasFirst)
+	}
+	return nil
+}
+
+// run moves the objects, unless they are there.
+func (m *move) run(ctx context.Context) error {
+	began := time.Now()
+	if m.DryRun {
+		return m.estimate(ctx)
+	}
+	if err := m.moveOnce(ctx); err != nil {
+		return err
+	}
+	if m.GroupOptions.DeleteSource {
+		if err := m.deleteCopied(ctx); err != nil {
+			return err
+		}
+	}
+	m.result.Seconds = time.Since(began).Seconds()
+	return nil
+}
+
+func (m *move) moveOnce(ctx context.Context) error {
+	switch {
+	case m.away && m.atShared.IsOwn() && !m.atOwn.IsOwn():
+		m.tell("taking up writes again, which an interrupted move has stopped")
+		_, err := m.own.Do(ctx, m.keys.Put(*m.atShared.Record))
+		return err
+	case m.away == m.atShared.IsOwn():
+		m.tell("its objects are there")
+		return nil
+	}
+	if err := m.copyWhileWritten(ctx); err != nil {
+		return err
+	}
+	return m.whilePaused(ctx, func(ctx context.Context) error {
+		if err := m.copyRest(ctx); err != nil {
+			return err
+		}
+		return m.hand(ctx)
+	})
+}
+
+// copyWhileWritten copies what is there now, while writes go on. So less is left to do while they pause.
+func (m *move) copyWhileWritten(ctx context.Context) error {
+	now, err := revision(ctx, m.source)
+	if err != nil {
+		return err
+	}
+	if err := m.raise(ctx, now); err != nil {
+		return err
+	}
+	for _, r := range m.resources {
+		if err := m.copy(ctx, r); err != nil {
+			return err
+		}
+	}
+	m.since = now
+	return nil
+}
+
+// copyRest copies what has changed since, and compares.
+func (m *move) copyRest(ctx context.Context) error {
+	all, err := m.split.resources(ctx, m.shared)
+	if err != nil {
+		return err
+	}
+	m.resources = slices.DeleteFunc(all, func(r resource) bool { return !strings.HasPrefix(r.prefix, m.keys.Objects) })
+	for _, r := range m.resources {
+		if err := m.copy(ctx, r); err != nil {
+			return err
+		}
+	}
+	now, err := revision(ctx, m.source)
+	if err != nil {
+		return err
+	}
+	if err := m.raise(ctx, now); err != nil {
+		return err
+	}
+	m.tell("comparing both etcds")
+	for _, r := range m.resources {
+		source, found, err := sum(ctx, m.source, r)
+		if err != nil {
+			return err
+		}
+		target, _, err := sum(ctx, m.target, r)
+		if err != nil {
+			return err
+		}
+		if source != target {
+			return fmt.Errorf("%s differs: %d objects with checksum %s, and %d with %s: nothing was moved", r.name,
+				source.Objects, source.Checksum, target.Objects, target.Checksum)
+		}
+		m.result.Resources = append(m.result.Resources, source)
+		m.result.Bytes += found.bytes
+	}
+	return nil
+}
+
+// whilePaused calls a function while etcd refuses writes of the group. If this process dies, they go on.
+func (m *move) whilePaused(ctx context.Context, do func(context.Context) error) error {
+	lease, err := m.source.Grant(ctx, pauseTTL)
+	if err != nil {
+		return fmt.Errorf("cannot create a lease: %w", err)
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	alive, err := m.source.KeepAlive(ctx, lease.ID)
+	if err != nil {
+		return fmt.Errorf("cannot keep a lease: %w", err)
+	}
+	go func() {
+		for range alive { //nolint:revive // the client stops to renew it if these are not read
+		}
+	}()
+	defer func() {
+		ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), answerTimeout)
+		defer cancel()
+		m.source.Revoke(ending, lease.ID) //nolint:errcheck // it ends by itself
+	}()
+	m.tell("pausing writes")
+	began := time.Now()
+	answer, err := m.source.Txn(ctx).
+		If(clientv3.Compare(clientv3.CreateRevision(m.keys.Pause), "=", 0), m.unchanged(m.source)).
+		Then(clientv3.OpPut(m.keys.Pause, m.To, clientv3.WithLease(lease.ID))).Commit()
+	if err != nil {
+		return fmt.Errorf("cannot pause writes: %w", err)
+	}
+	if !answer.Succeeded {
+		return errors.New("another move has begun: nothing was moved")
+	}
+	m.pause = answer.Header.GetRevision()
+	if err := do(ctx); err != nil {
+		return err
+	}
+	m.result.PausedSeconds = time.Since(began).Seconds()
+	m.result.Moved = true
+	m.tell(fmt.Sprintf("moved; writes were paused for %.1f s", m.result.PausedSeconds))
+	return nil
+}
+
+// unchanged is true if the record of an etcd is as it was at first.
+func (m *move) unchanged(etcd *clientv3.Client) clientv3.Cmp {
+	at := m.atShared
+	if etcd == m.own {
+		at = m.atOwn
+	}
+	return clientv3.Compare(clientv3.ModRevision(m.keys.Record), "<", at.Revision+1)
+}
+
+// paused is true as long as writes are paused by this move.
+func (m *move) paused() clientv3.Cmp {
+	return clientv3.Compare(clientv3.CreateRevision(m.keys.Pause), "=", m.pause)
+}
+
+// hand has the target own the objects. The record in the shared etcd decides, and changes last.
+func (m *move) hand(ctx context.Context) error {
+	record := placement.Record{Own: m.away, Move: rand.Text()}
+	if m.away {
+		// Replicas do not look there before the record in the shared etcd has the same name.
+		m.tell("opening the etcd of the partition")
+		if _, err := m.own.Do(ctx, m.keys.Put(record)); err != nil {
+			return fmt.Errorf("cannot write to the target: %w", err)
+		}
+	} else if err := m.close(ctx); err != nil {
+		return err
+	}
+	floor, err := revision(ctx, m.target)
+	if err != nil {
+		return err
+	}
+	record.Floor = floor
+	m.tell("switching")
+	conditions := []clientv3.Cmp{m.unchanged(m.shared)}
+	if m.away {
+		conditions = append(conditions, m.paused())
+	}
+	answer, err := m.shared.Txn(ctx).If(conditions...).Then(m.keys.Put(record)).Commit()
+	if err != nil {
+		return fmt.Errorf("cannot write to --%s: %w", m.GroupOptions.Shared.Flag, err)
+	}
+	if !answer.Succeeded {
+		return errors.New("writes were no longer paused: nothing was moved; run this again")
+	}
+	m.result.Floor = floor
+	return nil
+}
+
+// close closes the partition's etcd for good. From then until the record in the shared etcd changes, the objects are there, and only a move
+// may go on.
+func (m *move) close(ctx context.Context) error {
+	m.tell("closing the etcd of the partition")
+	answer, err := m.own.Txn(ctx).If(m.paused(), m.unchanged(m.own)).
+		Then(m.keys.Put(placement.Record{Move: m.atShared.Record.Move})).Commit()
+	if err != nil {
+		return fmt.Errorf("cannot write to --%s: %w", m.GroupOptions.Own.Flag, err)
+	}
+	if !answer.Succeeded {
+		return errors.New("writes were no longer paused: nothing was moved; run this again")
+	}
+	return nil
+}
+
+// deleteCopied deletes the objects from the etcd that does not have them any more. No replica may write there.
+func (m *move) deleteCopied(ctx context.Context) error {
+	state, err := m.keys.Read(ctx, m.shared)
+	if err != nil {
+		return err
+	}
+	if state.IsOwn() != m.away {
+		return errors.New("its objects have moved again: nothing is deleted")
+	}
+	now, err := revision(ctx, m.source)
+	if err != nil {
+		return err
+	}
+	for _, r := range m.resources {
+		m.tell("deleting " + r.name + " where it was")
+		if err := m.deleteResource(ctx, r, now); err != nil {
+			return err
+		}
+	}
+	m.result.DeletedFromSource = m.report.DeletedFromSource
+	return nil
+}
+
+// estimate reads all objects once, and says how long a move would take.
+func (m *move) estimate(ctx context.Context) error {
+	if m.away == m.atShared.IsOwn() {
+		m.tell("its objects are there")
+		return nil
+	}
+	began := time.Now()
+	var objects int64
+	for _, r := range m.resources {
+		one, found, err := sum(ctx, m.source, r)
+		if err != nil {
+			return err
+		}
+		m.result.Resources = append(m.result.Resources, one)
+		m.result.Bytes += found.bytes
+		objects += one.Objects
+	}
+	reading := time.Since(began).Seconds()
+	// While writes pause, all objects are read four times: twice to find what has changed, and twice to compare.
+	m.result.PausedSeconds = 4*reading + fixedPause
+	m.result.Seconds = m.result.PausedSeconds + 2*reading + float64(objects)/writesPerSecond
+	return nil
+}
+
+const (
+	// fixedPause is how long writes pause without objects, and writesPerSecond how many objects are copied in a second, both by experience.
+	fixedPause      = 0.2
+	writesPerSecond = 5000
+)
+
+// has reports whether the copy of an object from before is still good.
+func (s *split) has(entry *mvccpb.KeyValue) bool { return s.since > 0 && entry.ModRevision <= s.since }

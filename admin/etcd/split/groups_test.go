@@ -1,0 +1,263 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package split
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"k8s.io/apiserver/pkg/storage/etcd3/testserver"
+
+	"github.com/tripod-k8s/tripod/internal/storage/placement"
+)
+
+const (
+	movedGroup = "example.com"
+	away, back = "big", "extensions"
+)
+
+var movedKeys = placement.KeysOf("/registry", movedGroup)
+
+// newMoving returns a shared etcd with a group, and the etcd of a partition that waits for it.
+func newMoving(t *testing.T) *pair {
+	t.Helper()
+	p := newPair(t)
+	_, err := p.target.Put(t.Context(), movedKeys.Reader, "extensions-big")
+	require.NoError(t, err)
+	return p
+}
+
+// move moves the group. at is called with each line of progress, without the name of the group.
+func (p *pair) move(ctx context.Context, to string, at func(line string), change func(*GroupOptions)) (*GroupReport, error) {
+	o := GroupOptions{
+		Shared: Etcd{Flag: "extensions-etcd", Servers: p.source.Endpoints()}, Own: Etcd{Flag: "partition-etcd", Servers: p.target.Endpoints()},
+		To: to, Groups: []string{movedGroup}, Prefix: "registry/",
+		Progress: func(line string) {
+			if at != nil {
+				at(strings.TrimPrefix(line, movedGroup+": "))
+			}
+		},
+	}
+	if change != nil {
+		change(&o)
+	}
+	reports, err := MoveGroups(ctx, o)
+	if err != nil {
+		return nil, err
+	}
+	return &reports[0], nil
+}
+
+// state says where the objects are, and which etcds replicas may write.
+func (p *pair) state(t *testing.T) (isAway, sharedOpen, ownOpen bool) {
+	t.Helper()
+	shared, err := movedKeys.Read(t.Context(), p.source)
+	require.NoError(t, err)
+	own, err := movedKeys.Read(t.Context(), p.target)
+	require.NoError(t, err)
+	isAway = shared.IsOwn()
+	return isAway, !isAway && !shared.Paused, isAway && own.IsOwn() && own.Record.Move == shared.Record.Move && !own.Paused
+}
+
+// expect fails the test unless the objects are in one etcd, all of them, and only that may be written.
+func (p *pair) expect(t *testing.T, to string, objects map[string]string) {
+	t.Helper()
+	isAway, sharedOpen, ownOpen := p.state(t)
+	assert.Equal(t, to == away, isAway, "where the objects are")
+	assert.Equal(t, [2]bool{to != away, to == away}, [2]bool{sharedOpen, ownOpen}, "which may be written")
+	p.expectObjects(t, objects)
+}
+
+func (p *pair) expectObjects(t *testing.T, objects map[string]string) {
+	t.Helper()
+	isAway, _, _ := p.state(t)
+	client := map[bool]*clientv3.Client{true: p.target, false: p.source}[isAway]
+	if got := contents(t, client, widgetsP); !maps.Equal(got, objects) {
+		t.Errorf("there are %d objects, want %d", len(got), len(objects))
+	}
+}
+
+func TestAGroupMovesAndMovesBack(t *testing.T) {
+	p := newMoving(t)
+	objects := contents(t, p.source, widgetsP)
+	for _, to := range []string{away, back, away} {
+		source, target := p.source, p.target
+		if to == back {
+			source, target = target, source
+		}
+		before, err := revision(t.Context(), source)
+		require.NoError(t, err)
+		report, err := p.move(t.Context(), to, nil, nil)
+		require.NoError(t, err)
+		assert.True(t, report.Moved)
+		require.Len(t, report.Resources, 1)
+		assert.Equal(t, int64(len(objects)), report.Resources[0].Objects)
+		assert.Greater(t, report.Floor, before, "no resourceVersion goes back")
+		p.expect(t, to, objects)
+		again, err := p.move(t.Context(), to, nil, nil)
+		require.NoError(t, err)
+		assert.False(t, again.Moved)
+		// What a replica writes in the meantime is there after the next move.
+		for key, value := range map[string]string{widgetsP + "default/new-" + to: "new", widgetsP + "default/w-3": to} {
+			_, err = target.Put(t.Context(), key, value)
+			require.NoError(t, err)
+			objects[key] = value
+		}
+		_, err = target.Delete(t.Context(), widgetsP+"default/w-"+fmt.Sprint(10+len(objects)-widgets))
+		require.NoError(t, err)
+		objects = contents(t, target, widgetsP)
+	}
+}
+
+func TestWritesUntilThePauseMove(t *testing.T) {
+	p := newMoving(t)
+	report, err := p.move(t.Context(), away, func(line string) {
+		if line == "pausing writes" {
+			p.put(t, widgetsP+"default/late", "late")
+			p.put(t, widgetsP+"default/w-7", "changed")
+			_, err := p.source.Delete(t.Context(), widgetsP+"default/w-8")
+			require.NoError(t, err)
+		}
+	}, nil)
+	require.NoError(t, err)
+	assert.Equal(t, int64(widgets), report.Resources[0].Objects)
+	p.expect(t, away, contents(t, p.source, widgetsP))
+}
+
+// TestAMoveThatIsInterrupted interrupts a move at each line of its progress. Afterwards, the objects are in one etcd.
+func TestAMoveThatIsInterrupted(t *testing.T) {
+	for _, to := range []string{away, back} {
+		var lines []string
+		p := newMoving(t)
+		objects := contents(t, p.source, widgetsP)
+		_, err := p.move(t.Context(), other(to), nil, nil)
+		require.NoError(t, err)
+		_, err = p.move(t.Context(), to, func(line string) { lines = append(lines, line) }, nil)
+		require.NoError(t, err)
+		assert.Greater(t, len(lines), 5)
+		for n := range lines {
+			t.Run(fmt.Sprintf("to %s, at line %d", to, n), func(t *testing.T) { p.testInterrupted(t, to, n, objects) })
+		}
+	}
+}
+
+func other(to string) string { return map[string]string{away: back, back: away}[to] }
+
+func (p *pair) testInterrupted(t *testing.T, to string, at int, objects map[string]string) {
+	_, err := p.move(t.Context(), other(to), nil, nil)
+	require.NoError(t, err)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	seen := 0
+	_, _ = p.move(ctx, to, func(string) {
+		if seen == at {
+			cancel()
+		}
+		seen++
+	}, nil)
+	isAway, sharedOpen, ownOpen := p.state(t)
+	assert.False(t, sharedOpen && ownOpen, "both may be written")
+	assert.False(t, isAway && sharedOpen || !isAway && ownOpen, "an etcd may be written that does not have the objects")
+	p.expectObjects(t, objects)
+	for _, to := range []string{other(to), to} {
+		_, err := p.move(t.Context(), to, nil, nil)
+		require.NoError(t, err)
+		p.expect(t, to, objects)
+	}
+}
+
+func TestAMoveThatCannotBe(t *testing.T) {
+	for _, test := range []struct {
+		name, to, want string
+		before         func(*testing.T, *pair)
+		at             string
+		do             func(*testing.T, *pair)
+		change         func(*pair, *GroupOptions)
+	}{
+		{name: "an unknown partition", to: "huge", want: "no replica of the partition huge has the etcd of --partition-etcd for this group"},
+		{name: "no name of a partition", to: "Huge", want: `--to: "Huge" is not the name of a partition`},
+		{name: "a built-in group", to: away, want: `"apps" is not an API group of custom resources`, change: func(_ *pair, o *GroupOptions) {
+			o.Groups = append(o.Groups, "apps")
+		}},
+		{name: "a group without definitions", to: away, want: "example.org: --extensions-etcd has no CustomResourceDefinitions of this group",
+			change: func(_ *pair, o *GroupOptions) { o.Groups = append(o.Groups, "example.org") }},
+		{name: "a group twice", to: away, want: "example.com is given twice", change: func(_ *pair, o *GroupOptions) {
+			o.Groups = append(o.Groups, movedGroup)
+		}},
+		{name: "the same etcd", to: away, want: "are the same etcd", change: func(p *pair, o *GroupOptions) { o.Own.Servers = p.source.Endpoints() }},
+		{name: "another etcd than that of the partition", to: back, want: "which is not the one of --partition-etcd", before: func(t *testing.T, p *pair) {
+			t.Helper()
+			_, err := p.move(t.Context(), away, nil, nil)
+			require.NoError(t, err)
+			p.target = testserver.RunEtcd(t, nil).Client
+		}},
+		{name: "another move at the same time", to: away, want: "another move has paused writes", before: func(t *testing.T, p *pair) {
+			t.Helper()
+			p.put(t, movedKeys.Pause, "big")
+		}},
+		{name: "writes that did not pause", to: away, want: "widgets.example.com differs", at: "comparing both etcds", do: func(t *testing.T, p *pair) {
+			t.Helper()
+			p.put(t, widgetsP+"default/late", "")
+		}},
+		{name: "a pause that has ended", to: away, want: "writes were no longer paused: nothing was moved", at: "switching",
+			do: func(t *testing.T, p *pair) {
+				t.Helper()
+				_, err := p.source.Delete(t.Context(), movedKeys.Pause)
+				require.NoError(t, err)
+			}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			p := newMoving(t)
+			if test.before != nil {
+				test.before(t, p)
+			}
+			before, _, _ := p.state(t)
+			_, err := p.move(t.Context(), test.to, func(line string) {
+				if line == test.at {
+					test.do(t, p)
+				}
+			}, func(o *GroupOptions) {
+				if test.change != nil {
+					test.change(p, o)
+				}
+			})
+			require.ErrorContains(t, err, test.want)
+			assert.NotContains(t, err.Error(), "\n", "one line")
+			after, _, _ := p.state(t)
+			assert.Equal(t, before, after, "nothing moved")
+		})
+	}
+}
+
+func TestAnEstimateChangesNothing(t *testing.T) {
+	p := newMoving(t)
+	report, err := p.move(t.Context(), away, nil, func(o *GroupOptions) { o.DryRun = true })
+	require.NoError(t, err)
+	assert.False(t, report.Moved)
+	assert.Equal(t, int64(widgets), report.Resources[0].Objects)
+	assert.Positive(t, report.Bytes)
+	assert.Positive(t, report.PausedSeconds)
+	assert.Empty(t, contents(t, p.target, widgetsP))
+	p.expect(t, back, contents(t, p.source, widgetsP))
+}
+
+func TestWhatWasMovedIsDeletedWhereItWas(t *testing.T) {
+	p := newMoving(t)
+	objects := contents(t, p.source, widgetsP)
+	_, err := p.move(t.Context(), away, nil, nil)
+	require.NoError(t, err)
+	report, err := p.move(t.Context(), away, nil, func(o *GroupOptions) { o.DeleteSource = true })
+	require.NoError(t, err)
+	assert.Equal(t, int64(widgets), report.DeletedFromSource)
+	assert.Empty(t, contents(t, p.source, widgetsP))
+	assert.Len(t, contents(t, p.source, "/registry/sub.example.com/"), gadgets, "other groups stay")
+	p.expect(t, away, objects)
+}
