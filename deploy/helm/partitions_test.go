@@ -17,6 +17,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 
 	aggregatoroptions "github.com/tripod-k8s/tripod/services/aggregator/options"
 	"github.com/tripod-k8s/tripod/services/shared/partitions"
@@ -241,6 +242,43 @@ func TestAPartitionUsesTheEtcdOfExtensions(t *testing.T) {
 		}
 		assert.Contains(t, r.text, "name: mine\n", "its certificate for etcd")
 	}
+}
+
+func TestAPartitionMayHaveAnEtcdOfItsOwn(t *testing.T) {
+	const own = "extensions: {partitions: {big: {etcd: {servers: ['https://one:3379', 'https://two:3379']}}}}"
+	for values, file := range map[string]string{"{}": "", "extensions: {partitions: {big: {etcd: {secret: mine}}}}": "/etc/tripod/pki/group-etcd-"} {
+		r := render(t, merged(t, withPartitions, own, values, "networkPolicy: {outside: [{ipBlock: {cidr: 192.0.2.0/24}}]}"))
+		checkAccepted(t, r)
+		assert.Equal(t, []string{"*.example.org=https://one:3379,https://two:3379", "example.org=https://one:3379,https://two:3379"},
+			given(t, r, "extensions-big", "group-etcd-servers"))
+		assert.Equal(t, []string{"https://tripod-etcd-0.tripod-etcd.control.svc:2379"}, given(t, r, "extensions-big", "etcd-servers"), "definitions")
+		for flag, name := range map[string]string{"cafile": "ca.crt", "certfile": "client/tls.crt", "keyfile": "client/tls.key"} {
+			want := file
+			if file != "" {
+				want += name
+			}
+			assert.Equal(t, []string{want}, given(t, r, "extensions-big", "group-etcd-"+flag), "and not those of the other etcd")
+		}
+		pod := podOf(t, r, "extensions-big")
+		require.NoError(t, flagsOf("extensions-big").Parse(pod.Containers[0].Args))
+		mounted := slices.ContainsFunc(pod.Volumes, func(v corev1.Volume) bool {
+			return v.Projected != nil && slices.ContainsFunc(v.Projected.Sources, func(s corev1.VolumeProjection) bool { return s.Secret.Name == "mine" })
+		})
+		assert.Equal(t, file != "", mounted)
+		reached := false
+		for _, rule := range find(t, r, "NetworkPolicy", "tripod-extensions-big", &networkingv1.NetworkPolicy{}).Spec.Egress {
+			reached = reached || len(rule.To) == 0 && len(rule.Ports) == 1 && rule.Ports[0].Port.IntValue() == 3379
+		}
+		assert.True(t, reached, "the policy allows its port")
+		for _, other := range []string{"extensions", "extensions-shop"} {
+			assert.Empty(t, given(t, r, other, "group-etcd-servers"), other)
+			for _, volume := range podOf(t, r, other).Volumes {
+				assert.NotContains(t, volume.String(), "mine", other)
+			}
+		}
+	}
+	_, err := helmTemplate(t, "extensions: {partitions: {big: {groups: [a.com], etcd: {secret: mine}}}}")
+	assert.ErrorContains(t, err, "missing property 'servers'")
 }
 
 // TestCustomResourcesAreCopiedOnceAllPartitionsAreStopped renders the Job that copies them to an etcd of their own.

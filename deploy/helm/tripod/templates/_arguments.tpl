@@ -51,7 +51,7 @@ SPDX-License-Identifier: Apache-2.0
 - --core-servers=dns:///{{ include "tripod.fullname" .root }}-core.{{ .root.Release.Namespace }}.svc:6443
 - --aggregator-servers=https://{{ include "tripod.host" .root }}:{{ $values.service.port }}
 {{- if include "tripod.isPartition" . }}
-- --partition={{ trimPrefix "extensions-" .component }}
+{{- include "tripod.partitions.arguments" . }}
 {{- end }}
 {{- range include "tripod.partitions.table" .root | fromJsonArray }}
 - --partition-groups={{ . }}

@@ -20,15 +20,23 @@ SPDX-License-Identifier: Apache-2.0
         matchLabels:
           {{- include "tripod.etcd.selector" (dict "root" .root "component" "etcd" "name" (include "tripod.etcd.name" .)) | nindent 10 }}
 {{- else -}}
+{{- include "tripod.network.ports" (splitList "," (include "tripod.etcd.servers" .)) -}}
+{{- end -}}
+{{- with (include "tripod.partitions.etcd" . | fromJson).servers }}
+{{ include "tripod.network.ports" . }}
+{{- end -}}
+{{- end -}}
+
+{{- /* The way to the ports in URLs. */ -}}
+{{- define "tripod.network.ports" -}}
 - ports:
     {{- $ports := list -}}
-    {{- range splitList "," (include "tripod.etcd.servers" .) -}}
+    {{- range . -}}
     {{- $ports = append $ports (regexFind "[0-9]+$" . | default "443") -}}
     {{- end -}}
     {{- range uniq $ports }}
     - {port: {{ . }}}
     {{- end }}
-{{- end -}}
 {{- end -}}
 
 {{- /* Webhooks, OIDC issuers, kubelets, aggregated API servers: anywhere, or where the values say. */ -}}

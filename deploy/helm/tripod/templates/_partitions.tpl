@@ -34,6 +34,27 @@ SPDX-License-Identifier: Apache-2.0
 {{- toJson $table -}}
 {{- end -}}
 
+{{- /* The etcd that the custom resources of a partition have for themselves, as JSON {servers, secret}: dict root, component. */ -}}
+{{- define "tripod.partitions.etcd" -}}
+{{- $own := dict -}}
+{{- if include "tripod.isPartition" . -}}{{- $own = (include "tripod.values" . | fromJson).etcd | default dict -}}{{- end -}}
+{{- ternary $own dict (not (empty $own.servers)) | toJson -}}
+{{- end -}}
+
+{{- /* The flags of a partition for the etcd of its custom resources. Definitions are in the etcd of extensions. dict root, component, values. */ -}}
+{{- define "tripod.partitions.arguments" }}
+- --partition={{ trimPrefix "extensions-" .component }}
+{{- with include "tripod.partitions.etcd" . | fromJson }}
+{{- range $group := $.values.groups }}
+- --group-etcd-servers={{ $group }}={{ join "," $.values.etcd.servers }}
+{{- end }}
+{{- /* The files for the etcd of extensions are for that alone. */}}
+- --group-etcd-cafile={{ if .secret }}/etc/tripod/pki/group-etcd-ca.crt{{ end }}
+- --group-etcd-certfile={{ if .secret }}/etc/tripod/pki/group-etcd-client/tls.crt{{ end }}
+- --group-etcd-keyfile={{ if .secret }}/etc/tripod/pki/group-etcd-client/tls.key{{ end }}
+{{- end }}
+{{- end -}}
+
 {{- /* Whether a pattern of API groups matches a group, true or nothing: dict pattern, group. *.SUFFIX stands for all groups below SUFFIX. */ -}}
 {{- define "tripod.partitions.matches" -}}
 {{- if hasPrefix "*." .pattern -}}

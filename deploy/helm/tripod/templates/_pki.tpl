@@ -12,6 +12,9 @@ projected:
   sources:
     {{- include "tripod.pki.leaf" (dict "secret" (printf "%s-%s" $fullname (include "tripod.identity" .)) "directory" "service" "ca" "service-ca.crt") | nindent 4 }}
     {{- include "tripod.pki.etcd" . | nindent 4 }}
+    {{- with (include "tripod.partitions.etcd" . | fromJson).secret }}
+    {{- include "tripod.pki.leaf" (dict "secret" . "directory" "group-etcd-client" "ca" "group-etcd-ca.crt") | nindent 4 }}
+    {{- end }}
     {{- if eq .component "aggregator" }}
     {{- include "tripod.pki.leaf" (dict "secret" (printf "%s-front-proxy-client" $fullname) "directory" "front-proxy-client" "ca" "front-proxy-ca.crt") | nindent 4 }}
     {{- include "tripod.pki.leaf" (dict "secret" (printf "%s-apiserver" $fullname) "directory" "apiserver" "ca" "client-ca.crt") | nindent 4 }}
