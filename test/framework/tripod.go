@@ -67,8 +67,8 @@ type ComponentStatus struct {
 // aggregatorFlags are further flags of every aggregator in a run: those in TEST_AGGREGATOR_FLAGS.
 func aggregatorFlags() []string { return strings.Fields(os.Getenv("TEST_AGGREGATOR_FLAGS")) }
 
-// partitions are partitions of extensions in every `tripod up` of a run: those in TEST_EXTENSIONS_PARTITIONS.
-func partitions() []string { return strings.Fields(os.Getenv("TEST_EXTENSIONS_PARTITIONS")) }
+// Partitions are partitions of extensions in every `tripod up` of a run: those in TEST_EXTENSIONS_PARTITIONS.
+func Partitions() []string { return strings.Fields(os.Getenv("TEST_EXTENSIONS_PARTITIONS")) }
 
 // StartTripod runs `tripod up` and returns when it says that it is ready.
 func (e *Environment) StartTripod(ctx context.Context, options TripodOptions) (*Tripod, error) {
@@ -96,7 +96,7 @@ func (e *Environment) StartTripod(ctx context.Context, options TripodOptions) (*
 	for _, flag := range aggregatorFlags() {
 		args = append(args, "--aggregator-arg="+flag)
 	}
-	for _, partition := range partitions() {
+	for _, partition := range Partitions() {
 		args = append(args, "--extensions-partition="+partition)
 	}
 	ready := newLineWatch(readyLine)

@@ -73,7 +73,7 @@ func TestPoliciesWithConfigMaps(t *testing.T) {
 			patch(widgets+"/a", "{spec: {color: red}}").refused(http.StatusForbidden, "the color red"),
 			patch(widgets+"/a/status", "{status: {replicas: 1}}"),
 		},
-		settle(del(widgets+"/a").refused(http.StatusUnprocessableEntity, "it is kept")),
+		settle(del(widgets+"/a?dryRun=All").refused(http.StatusUnprocessableEntity, "it is kept")),
 		[]step{
 			del(widgets+"/a").refused(http.StatusUnprocessableEntity, "it is kept"),
 			del(widgets).refused(http.StatusUnprocessableEntity, "it is kept"),

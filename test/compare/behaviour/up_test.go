@@ -55,7 +55,7 @@ func TestNothingSurvivesTheDeathOfTripod(t *testing.T) {
 	world := newWorld(t, first)
 	components, err := first.Status(t.Context())
 	require.NoError(t, err)
-	assert.Len(t, components, 4, "components")
+	assert.Len(t, components, 4+len(framework.Partitions()), "components")
 	require.NoError(t, first.Process.Signal(syscall.SIGKILL))
 	<-first.Process.Done()
 	for _, component := range components {
