@@ -108,6 +108,11 @@ func (b *batch) flush(ctx context.Context) error {
 	if full != nil || b.stream.full != nil { // the watch has to be able to go on from before, once there is room
 		b.ResourceVersion, b.Relist, b.Incomplete = "", b.staysWhenFull(), b.Incomplete || b.stream.full != nil
 	}
+	synced := b.listing == 0 && !b.Incomplete
+	if b.isFlooded.Load() { // the next writer has to list, too
+		b.ResourceVersion, b.Relist, b.Incomplete = "", true, true
+		b.stream.following.Store(nil)
+	}
 	b.ResourceVersion = storable(b.ResourceVersion)
 	if err := b.write(ctx, b.Batch); err != nil {
 		return err
@@ -119,7 +124,7 @@ func (b *batch) flush(ctx context.Context) error {
 		b.stream.target.ResourceVersion = resourceVersion
 		b.saveStatus(ctx)
 	}
-	if b.listing == 0 && !b.Incomplete {
+	if synced {
 		b.caughtUp(b.SyncedAt)
 	}
 	b.count(-b.events)

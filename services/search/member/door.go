@@ -4,6 +4,7 @@
 package member
 
 import (
+	"cmp"
 	"context"
 	"maps"
 	"runtime"
@@ -48,6 +49,8 @@ const (
 	// kindsPerHour are the resources that a member may have in the long run which it did not have before. At once, there may be twice as many
 	// as are copied.
 	kindsPerHour = 100
+	// allowancesOfGone are the members of which the allowance is known after they are gone: those that have most of it are forgotten first.
+	allowancesOfGone = 1000
 	// changeSize is the size of objects from which on one counts as several changes, and changeRows is how many labels and owners count as
 	// one. rowsOfRights are so many of objects that decide what readers see: who may write them in a namespace must not delay others.
 	changeSize, changeRows, rowsOfRights = 8 << 10, 20, 200
@@ -92,6 +95,8 @@ type allowance struct {
 	kinds *rate.Limiter
 	// had are the resources that have had a stream. Only adjust uses it, of one member at a time.
 	had map[schema.GroupVersionResource]bool
+	// gone is set once the member does not exist any more.
+	gone bool
 }
 
 func (l *Limits) newAllowance() *allowance {
@@ -115,6 +120,7 @@ func (d *Door) allowanceOf(name string) *allowance {
 	if d.allowances[name] == nil {
 		d.allowances[name] = d.newAllowance()
 	}
+	d.allowances[name].gone = false
 	return d.allowances[name]
 }
 
@@ -122,8 +128,21 @@ func (d *Door) allowanceOf(name string) *allowance {
 func (d *Door) Forget(name string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if a := d.allowances[name]; a != nil {
-		a.had = map[schema.GroupVersionResource]bool{}
+	a := d.allowances[name]
+	if a == nil {
+		return
+	}
+	a.had, a.gone = map[schema.GroupVersionResource]bool{}, true
+	var gone []string
+	for name, a := range d.allowances {
+		if a.gone {
+			gone = append(gone, name)
+		}
+	}
+	if len(gone) > allowancesOfGone {
+		delete(d.allowances, slices.MaxFunc(gone, func(a, b string) int {
+			return cmp.Compare(d.allowances[a].kinds.Tokens(), d.allowances[b].kinds.Tokens())
+		}))
 	}
 }
 
@@ -175,6 +194,8 @@ type entrance struct {
 	// listRate is the rate in lists. It is the same, but for objects that decide what readers see: a list of all that a member may have does
 	// not wait.
 	listRate *rate.Limiter
+	// namespaces are the rates of namespaces for RBAC objects. They are nil for other objects.
+	namespaces *namespaceRates
 	// permits are those of the door for large objects.
 	permits *places
 	// rights is for objects that decide what readers see, so that they wait for no others of the member. It is nil in itself.
@@ -193,6 +214,8 @@ func (d *Door) entrance() *entrance {
 	e := d.part(d.memoryOfBatches() / memoryShares)
 	e.rights = d.part(e.share / rightsShare)
 	e.rights.permits, e.rights.listRate = d.largeOfRights, rate.NewLimiter(rate.Limit(d.Changes), 2*d.Objects)
+	e.rights.rate = rate.NewLimiter(rightsRate*rate.Limit(d.Changes), rightsRate*d.Changes*burst)
+	e.rights.namespaces = newNamespaceRates(d.Changes, d.Changes*burst)
 	e.is(e)
 	return e
 }

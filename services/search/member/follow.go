@@ -26,6 +26,7 @@ func (s *stream) follow(ctx context.Context, initial bool, listing int64) error 
 		if s.full != nil { // a list reads what had no room, if there is some now
 			s.target.ResourceVersion = ""
 		}
+		s.readsAnew()
 	}()
 	w := &following{target: s.target}
 	from := s.source
@@ -182,12 +183,14 @@ func (s *stream) change(object []byte, how occasion) (change *store.Change, reso
 			return nil, resourceVersion, nil
 		}
 	}
-	rows := changeRows
-	if s.decidesRights() {
-		rows = rowsOfRights
-	}
-	s.door.charge((len(o.Labels) + len(o.Owners)) / rows)
+	flood, first := s.charge(&o, len(object), how)
 	switch {
+	case flood != nil && !first && o.Name != "":
+		return nil, resourceVersion, nil
+	case flood != nil && o.Name != "":
+		s.refused(o, flood)
+		instead := refusedObject(s.cluster, s.kind, o, flood)
+		return &instead, resourceVersion, nil
 	case err == nil || o.Name != "" && how == deletedObject:
 		return &store.Change{Object: o, Deleted: how == deletedObject}, resourceVersion, nil
 	case o.Name == "" && how != listedObject:
@@ -200,6 +203,25 @@ func (s *stream) change(object []byte, how occasion) (change *store.Change, reso
 	}
 	instead := refusedObject(s.cluster, s.kind, o, err)
 	return &instead, resourceVersion, nil
+}
+
+// charge counts what an object has, for which the next one waits. It returns why the object is not written, see floods.
+func (s *stream) charge(o *store.Object, size int, how occasion) (flood error, first bool) {
+	rows := len(o.Labels) + len(o.Owners)
+	if !s.decidesRights() {
+		s.door.charge(rows / changeRows)
+		return nil, false
+	}
+	rows /= rowsOfRights
+	if how == listedObject {
+		s.door.charge(rightsRate * rows)
+		return nil, false
+	}
+	changes := 1 + size/changeSize + rows
+	if flood, first = s.floods(o.Namespace, changes); flood == nil || first {
+		s.door.charge((rightsRate-1)*changes + rows)
+	}
+	return flood, first
 }
 
 // writeAll writes events in batches. It returns when events is closed and all is written, or after silence.

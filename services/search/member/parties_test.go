@@ -267,3 +267,20 @@ func TestRightsCloseWhileTheirWatchWaits(t *testing.T) {
 	assert.Contains(t, m.closed(t), "--member-watches")
 	m.forgo(func(schema.GroupVersionResource) bool { return true })
 }
+
+// TestFewAllowancesOutliveTheirMembers has PediaClusters come and go under new names, beside one that has used its allowance.
+func TestFewAllowancesOutliveTheirMembers(t *testing.T) {
+	door := newDoor(t, nil)
+	use(door.allowanceOf("greedy").kinds)
+	door.Forget("greedy")
+	stays := door.allowanceOf("stays")
+	use(stays.kinds)
+	for n := range allowancesOfGone + 50 {
+		name := fmt.Sprint(n)
+		door.allowanceOf(name).kinds.Allow()
+		door.Forget(name)
+	}
+	assert.Len(t, door.allowances, allowancesOfGone+1)
+	assert.Same(t, stays, door.allowanceOf("stays"))
+	assert.Less(t, door.allowanceOf("greedy").kinds.Tokens(), 100.0, "it gets no new one")
+}

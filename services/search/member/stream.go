@@ -97,6 +97,9 @@ type stream struct {
 	usage *usage
 	// full is why the last list, or what a watch said after it, is not stored whole.
 	full error
+	// flooded are namespaces of whose RBAC objects the watch has dropped events. isFlooded is set if there are some.
+	flooded   map[string]bool
+	isFlooded atomic.Bool
 
 	mu     sync.Mutex
 	status Status
@@ -112,7 +115,7 @@ func newStream(cluster string, kind streams.Kind, from source, to *store.Store) 
 	s := &stream{
 		source: from, cluster: cluster, kind: kind, store: to, abandonedAfter: abandonedAfter, silence: silence, lateAfter: lateAfter,
 		listInterval: listInterval,
-		answers:      &answers{}, endList: func() {},
+		answers:      &answers{}, endList: func() {}, flooded: map[string]bool{},
 		usage:  &usage{cluster: cluster, store: to, limits: &from.door.Limits},
 		status: Status{Kind: kind, Phase: Pending, Since: time.Now()}, untrimmed: trimEvents,
 	}
