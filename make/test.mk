@@ -39,6 +39,11 @@ test-upgrade: build wardle test-assets ## Replace services under load, one at a 
 	$(MAKE) build wardle KUBE=$(OLDER)
 	$(GOTESTSUM) -- $(GO_TEST_FLAGS) -count=1 -timeout 30m ./test/suites/upgrade
 
+.PHONY: test-partitions
+test-partitions: export TEST_EXTENSIONS_PARTITIONS := a=example.com b=*.example.com,*.example.org
+test-partitions: build wardle test-assets ## Run the comparisons with kube-apiserver that are about custom resources, with extensions in three parts; 5 minutes.
+	$(GOTESTSUM) -- $(GO_TEST_FLAGS) -count=1 -timeout 30m ./test/compare/behaviour ./test/compare/admission
+
 FUZZTIME := 1m
 .PHONY: fuzz
 fuzz: ## Run each fuzz target for a minute (FUZZTIME=10s FUZZ=Headers). What fails becomes a test case in testdata/fuzz.
