@@ -67,7 +67,7 @@ SPDX-License-Identifier: Apache-2.0
 {{- $_ := set $mount "mountPath" "/var/lib/tripod-search" -}}
 {{- end -}}
 {{- /* What a replica of these roles may take at most (docs/search-reference.md, Memory). */ -}}
-{{- $memory := ternary "1280Mi" (ternary "512Mi" "1Gi" (eq .role "serve")) (eq $database "sqlite") -}}
+{{- $memory := ternary "1344Mi" (ternary "512Mi" "1088Mi" (eq .role "serve")) (eq $database "sqlite") -}}
 {{- $_ := set $values "resources" (merge (default dict $values.resources) (dict "limits" (dict "memory" $memory))) -}}
 {{- $args = append $args (printf "--hub-cluster=%s" $search.hubCluster) -}}
 {{- with $search.secretNamespace -}}{{- $args = append $args (printf "--secret-namespace=%s" .) -}}{{- end -}}
