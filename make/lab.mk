@@ -17,6 +17,12 @@ e2e-kubeadm: e2e-assets test-assets kubeadm-asset $(TOOLS)/gotestsum ## Have kub
 	$(MAKE) images BIN=$(BIN)/next VERSION=$(VERSION)-next
 	$(TOOLS)/gotestsum --format standard-verbose --packages=./e2e/kubeadm -- -count=1 -timeout 40m $(E2E_ARGS)
 
+.PHONY: e2e-upgrade
+e2e-upgrade: export E2E_OLDER_KUBE := $(OLDER)
+e2e-upgrade: e2e-assets $(TOOLS)/gotestsum ## Have helm upgrade from the older version of Kubernetes, go back, and upgrade again, under load; 6 minutes.
+	$(MAKE) images KUBE=$(OLDER)
+	$(TOOLS)/gotestsum --format standard-verbose --packages=./e2e/upgrade -- -count=1 -timeout 40m $(E2E_ARGS)
+
 ##@ Compare with Kubernetes' own suites
 
 .PHONY: conformance

@@ -78,11 +78,9 @@ func Up(ctx context.Context, suffix string, with ...Option) (*Environment, error
 		return nil, err
 	}
 	e := &Environment{root: root}
-	tag, err := os.ReadFile(filepath.Join(root, "bin", "images", "tag"))
-	if err != nil {
+	if e.tag, err = tagOf(filepath.Join(root, "bin", "images")); err != nil {
 		return nil, fmt.Errorf("there are no images; run `make images`: %w", err)
 	}
-	e.tag = strings.TrimSpace(string(tag))
 	name := ClusterName(suffix)
 	e.Dir = filepath.Join(root, "bin", "e2e", name)
 	if err := os.MkdirAll(e.Dir, 0o700); err != nil {
@@ -101,7 +99,22 @@ func Up(ctx context.Context, suffix string, with ...Option) (*Environment, error
 	if e.Cluster, err = kindcluster.Up(ctx, options); err != nil || options.Bare {
 		return e, err
 	}
-	return e, e.load()
+	return e, e.load(filepath.Join(root, "bin", "images"), e.tag)
+}
+
+// LoadOlder also loads the images with an older version of Kubernetes, as in 1.36, and returns their tag.
+func (e *Environment) LoadOlder(kubernetes string) (tag string, err error) {
+	archives := filepath.Join(e.root, "bin", "kube-"+kubernetes, "bin", "images")
+	if tag, err = tagOf(archives); err != nil {
+		return "", fmt.Errorf("there are no images; run `make images KUBE=%s`: %w", kubernetes, err)
+	}
+	return tag, e.load(archives, tag)
+}
+
+// tagOf returns the tag of the images in a directory.
+func tagOf(archives string) (string, error) {
+	tag, err := os.ReadFile(filepath.Join(archives, "tag")) //nolint:gosec // below bin
+	return strings.TrimSpace(string(tag)), err
 }
 
 // ports maps ports of the node to ports of the host. Only the main cluster has a fixed port.
@@ -123,10 +136,10 @@ func ports(suffix string) (map[int32]int32, error) {
 // Tag returns the tag of Tripod's images.
 func (e *Environment) Tag() string { return e.tag }
 
-func (e *Environment) load() error {
-	return progress.Step("load the images "+e.tag, func() error {
+func (e *Environment) load(archives, tag string) error {
+	return progress.Step("load the images "+tag, func() error {
 		for _, name := range images {
-			if _, err := e.Cluster.Load(filepath.Join(e.root, "bin", "images", name+".tar")); err != nil {
+			if _, err := e.Cluster.Load(filepath.Join(archives, name+".tar")); err != nil {
 				return err
 			}
 		}
