@@ -67,7 +67,7 @@ func TestHelmGoesToTheNewerVersionAndBack(t *testing.T) {
 	for _, tag := range []string{newer, older, newer} {
 		upgrade(t, "the images "+tag, release.Values{"image": release.Values{"tag": tag}})
 		clients.Progress(t, 300)
-		assert.Equal(t, emulated, served(t), "as clients see it")
+		assert.Equal(t, emulated, served(t), "fields and versions of the API")
 	}
 	upgrade(t, "no emulated version", release.Values{"emulatedVersion": ""})
 	clients.Progress(t, 300)
@@ -87,12 +87,12 @@ func upgrade(t *testing.T, what string, values release.Values) {
 	}
 }
 
-// served returns the minor version of Kubernetes that clients see.
+// served returns the minor version of Kubernetes whose API clients get.
 func served(t *testing.T) string {
 	t.Helper()
 	client, err := discovery.NewDiscoveryClientForConfig(tripod.Admin())
 	require.NoError(t, err)
 	version, err := client.ServerVersion()
 	require.NoError(t, err)
-	return version.Major + "." + version.Minor
+	return version.EmulationMajor + "." + version.EmulationMinor
 }
