@@ -197,7 +197,7 @@ func (m *Controller) reconcile(ctx context.Context) {
 		if m.removals.going(name) || !m.identify(ctx, waiting, cluster, uids) {
 			continue
 		}
-		wanted := &running{party: cluster.Annotations[v1alpha2.PartyAnnotation]}
+		wanted := &running{party: partyOf(cluster)}
 		var missing, unknown error
 		wanted.shared, missing = shared(resources, cluster.Spec.SyncResourcesRefName)
 		wanted.spec, wanted.permit, unknown = m.credentials.resolve(name, cmp.Or(wanted.party, name), cluster.Spec)

@@ -16,6 +16,15 @@ import (
 	"github.com/tripod-k8s/tripod/services/search/store/access"
 )
 
+// partyOf returns the party of a cluster, or nothing if it is one by itself: then its party has its name. So an annotation without a slash,
+// which no policy writes, does not count. It could make a cluster count as a part of another one.
+func partyOf(cluster *v1alpha2.PediaCluster) string {
+	if party := cluster.Annotations[v1alpha2.PartyAnnotation]; strings.Contains(party, "/") {
+		return party
+	}
+	return ""
+}
+
 // policyOf returns the policy of rights of a cluster as the store keeps it. It is empty if only grants of the hub count.
 func policyOf(spec *v1alpha2.ClusterSpec, party string) (string, error) {
 	switch {
@@ -74,7 +83,7 @@ func (m *Controller) setRights(ctx context.Context, clusters map[string]*v1alpha
 	}
 	wanted := map[string]string{}
 	for name, cluster := range clusters {
-		policy, err := policyOf(&cluster.Spec, cluster.Annotations[v1alpha2.PartyAnnotation])
+		policy, err := policyOf(&cluster.Spec, partyOf(cluster))
 		if err != nil {
 			klog.V(2).InfoS("The RBAC of a cluster does not count", "cluster", name, "err", err)
 			policy = ""
