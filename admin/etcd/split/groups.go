@@ -26,6 +26,9 @@ import (
 // pauseTTL is how long writes stay paused after a move has died, in seconds.
 const pauseTTL = 10
 
+// lockPatience is longer than the lock of a move that has died.
+const lockPatience = (pauseTTL + 5) * time.Second
+
 // errReplicasFirst is what to do if no replica would use the etcd.
 var errReplicasFirst = errors.New("start replicas with the etcd first (--group-etcd-servers, or --extensions-partition-etcd-servers of tripod up)")
 
@@ -189,6 +192,11 @@ func (m *move) run(ctx context.Context) error {
 	if m.DryRun {
 		return m.estimate(ctx)
 	}
+	unlock, err := m.lock(ctx)
+	defer unlock()
+	if err != nil {
+		return err
+	}
 	if err := m.moveOnce(ctx); err != nil {
 		return err
 	}
@@ -201,12 +209,85 @@ func (m *move) run(ctx context.Context) error {
 	return nil
 }
 
+// lock makes this the only move of the group, until unlock. A process that stands still for longer than pauseTTL finds that it is not, at
+// its next write: so none writes into an etcd that another move has given to clients.
+func (m *move) lock(ctx context.Context) (unlock func(), err error) {
+	m.locks = map[*clientv3.Client]clientv3.Cmp{}
+	var all []func()
+	unlock = func() {
+		for _, each := range all {
+			each()
+		}
+	}
+	for _, etcd := range []*clientv3.Client{m.shared, m.own} {
+		lease, end, err := keepLease(ctx, etcd)
+		all = append(all, end)
+		if err != nil {
+			return unlock, err
+		}
+		if m.locks[etcd], err = m.lockOne(ctx, etcd, lease); err != nil {
+			return unlock, err
+		}
+	}
+	return unlock, nil
+}
+
+// lockOne returns the lock of an etcd. It waits until the lock of a move that has died ends.
+func (m *move) lockOne(ctx context.Context, etcd *clientv3.Client, lease clientv3.LeaseID) (clientv3.Cmp, error) {
+	held := errors.New("another move of this group is under way")
+	for until := time.Now().Add(lockPatience); ; {
+		answer, err := etcd.Txn(ctx).
+			If(clientv3.Compare(clientv3.CreateRevision(m.keys.Mover), "=", 0), m.unchanged(etcd)).
+			Then(clientv3.OpPut(m.keys.Mover, m.To, clientv3.WithLease(lease))).
+			Else(clientv3.OpGet(m.keys.Mover, clientv3.WithCountOnly())).Commit()
+		switch {
+		case err != nil:
+			return clientv3.Cmp{}, fmt.Errorf("cannot write to etcd: %w", err)
+		case answer.Succeeded:
+			return clientv3.Compare(clientv3.CreateRevision(m.keys.Mover), "=", answer.Header.GetRevision()), nil
+		case answer.Responses[0].GetResponseRange().GetCount() == 0:
+			return clientv3.Cmp{}, errors.New("another move of this group has just ended: nothing was moved; run this again")
+		case time.Now().After(until):
+			return clientv3.Cmp{}, held
+		}
+		m.tell("waiting for another move to end")
+		select {
+		case <-ctx.Done():
+			return clientv3.Cmp{}, fmt.Errorf("%w: %w", held, ctx.Err())
+		case <-time.After(time.Second):
+		}
+	}
+}
+
+// keepLease returns a lease that lives until end, or pauseTTL after this process has died.
+func keepLease(ctx context.Context, etcd *clientv3.Client) (id clientv3.LeaseID, end func(), err error) {
+	lease, err := etcd.Grant(ctx, pauseTTL)
+	if err != nil {
+		return 0, func() {}, fmt.Errorf("cannot create a lease: %w", err)
+	}
+	keeping, cancel := context.WithCancel(ctx)
+	end = func() {
+		cancel()
+		ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), answerTimeout)
+		defer cancel()
+		etcd.Revoke(ending, lease.ID) //nolint:errcheck // it ends by itself
+	}
+	alive, err := etcd.KeepAlive(keeping, lease.ID)
+	if err != nil {
+		return 0, end, fmt.Errorf("cannot keep a lease: %w", err)
+	}
+	go func() {
+		for range alive { //nolint:revive // the client stops to renew it if these are not read
+		}
+	}()
+	return lease.ID, end, nil
+}
+
 func (m *move) moveOnce(ctx context.Context) error {
 	switch {
 	case m.away && m.atShared.IsOwn() && !m.atOwn.IsOwn():
 		m.tell("taking up writes again, which an interrupted move has stopped")
-		_, err := m.own.Do(ctx, m.keys.Put(*m.atShared.Record))
-		return err
+		return m.change(ctx, m.own, m.keys.Put(*m.atShared.Record))
 	case m.away == m.atShared.IsOwn():
 		m.tell("its objects are there")
 		return nil
@@ -281,30 +362,16 @@ func (m *move) copyRest(ctx context.Context) error {
 
 // whilePaused calls a function while etcd refuses writes of the group. If this process dies, they go on.
 func (m *move) whilePaused(ctx context.Context, do func(context.Context) error) error {
-	lease, err := m.source.Grant(ctx, pauseTTL)
+	lease, end, err := keepLease(ctx, m.source)
+	defer end()
 	if err != nil {
-		return fmt.Errorf("cannot create a lease: %w", err)
+		return err
 	}
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	alive, err := m.source.KeepAlive(ctx, lease.ID)
-	if err != nil {
-		return fmt.Errorf("cannot keep a lease: %w", err)
-	}
-	go func() {
-		for range alive { //nolint:revive // the client stops to renew it if these are not read
-		}
-	}()
-	defer func() {
-		ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), answerTimeout)
-		defer cancel()
-		m.source.Revoke(ending, lease.ID) //nolint:errcheck // it ends by itself
-	}()
 	m.tell("pausing writes")
 	began := time.Now()
 	answer, err := m.source.Txn(ctx).
-		If(clientv3.Compare(clientv3.CreateRevision(m.keys.Pause), "=", 0), m.unchanged(m.source)).
-		Then(clientv3.OpPut(m.keys.Pause, m.To, clientv3.WithLease(lease.ID))).Commit()
+		If(m.locked(m.source, clientv3.Compare(clientv3.CreateRevision(m.keys.Pause), "=", 0), m.unchanged(m.source))...).
+		Then(clientv3.OpPut(m.keys.Pause, m.To, clientv3.WithLease(lease))).Commit()
 	if err != nil {
 		return fmt.Errorf("cannot pause writes: %w", err)
 	}
@@ -341,7 +408,7 @@ func (m *move) hand(ctx context.Context) error {
 	if m.away {
 		// Replicas do not look there before the record in the shared etcd has the same name.
 		m.tell("opening the etcd of the partition")
-		if _, err := m.own.Do(ctx, m.keys.Put(record)); err != nil {
+		if err := m.change(ctx, m.own, m.keys.Put(record)); err != nil {
 			return fmt.Errorf("cannot write to the target: %w", err)
 		}
 	} else if err := m.close(ctx); err != nil {
@@ -353,7 +420,7 @@ func (m *move) hand(ctx context.Context) error {
 	}
 	record.Floor = floor
 	m.tell("switching")
-	conditions := []clientv3.Cmp{m.unchanged(m.shared)}
+	conditions := m.locked(m.shared, m.unchanged(m.shared))
 	if m.away {
 		conditions = append(conditions, m.paused())
 	}
@@ -372,7 +439,7 @@ func (m *move) hand(ctx context.Context) error {
 // may go on.
 func (m *move) close(ctx context.Context) error {
 	m.tell("closing the etcd of the partition")
-	answer, err := m.own.Txn(ctx).If(m.paused(), m.unchanged(m.own)).
+	answer, err := m.own.Txn(ctx).If(m.locked(m.own, m.paused(), m.unchanged(m.own))...).
 		Then(m.keys.Put(placement.Record{Move: m.atShared.Record.Move})).Commit()
 	if err != nil {
 		return fmt.Errorf("cannot write to --%s: %w", m.GroupOptions.Own.Flag, err)

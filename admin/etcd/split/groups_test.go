@@ -8,7 +8,9 @@ import (
 	"fmt"
 	"maps"
 	"strings"
+	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -260,4 +262,48 @@ func TestWhatWasMovedIsDeletedWhereItWas(t *testing.T) {
 	assert.Empty(t, contents(t, p.source, widgetsP))
 	assert.Len(t, contents(t, p.source, "/registry/sub.example.com/"), gadgets, "other groups stay")
 	p.expect(t, away, objects)
+}
+
+func TestOneMoveOfAGroupAtATime(t *testing.T) {
+	p := newMoving(t)
+	objects := contents(t, p.source, widgetsP)
+	var once sync.Once
+	_, err := p.move(t.Context(), away, func(string) {
+		once.Do(func() {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			defer cancel()
+			_, err := p.move(ctx, away, nil, nil)
+			assert.ErrorContains(t, err, "another move of this group is under way")
+		})
+	}, nil)
+	require.NoError(t, err)
+	p.expect(t, away, objects)
+	for _, etcd := range []*clientv3.Client{p.source, p.target} {
+		answer, err := etcd.Get(t.Context(), movedKeys.Mover)
+		require.NoError(t, err)
+		assert.Empty(t, answer.Kvs, "it is unlocked")
+	}
+}
+
+// A process may stand still until its lock has ended, and another move may have given the etcd to clients.
+func TestAMoveThatStoodStillChangesNothing(t *testing.T) {
+	for _, locked := range []string{"source", "target"} {
+		t.Run(locked, func(t *testing.T) {
+			p := newMoving(t)
+			var objects, copied map[string]string
+			_, err := p.move(t.Context(), away, func(line string) {
+				if line != "pausing writes" || objects != nil {
+					return
+				}
+				_, err := p.source.Put(t.Context(), widgetsP+"default/late", "late")
+				assert.NoError(t, err)
+				_, err = map[string]*clientv3.Client{"source": p.source, "target": p.target}[locked].Delete(t.Context(), movedKeys.Mover)
+				assert.NoError(t, err)
+				objects, copied = contents(t, p.source, widgetsP), contents(t, p.target, widgetsP)
+			}, nil)
+			require.Error(t, err)
+			p.expect(t, back, objects)
+			assert.Equal(t, copied, contents(t, p.target, widgetsP), "the target")
+		})
+	}
 }

@@ -104,7 +104,7 @@ func (s *split) copy(ctx context.Context, r resource) error {
 		return err
 	}
 	for key := range unwanted {
-		if _, err := s.target.Delete(ctx, key); err != nil {
+		if err := s.change(ctx, s.target, clientv3.OpDelete(key)); err != nil {
 			return fmt.Errorf("cannot delete from the target: %w", err)
 		}
 		s.report.Removed++
@@ -126,7 +126,7 @@ func (s *split) put(ctx context.Context, entry *mvccpb.KeyValue, exists bool) er
 			return nil
 		}
 	}
-	if _, err := s.target.Put(ctx, key, string(entry.Value)); err != nil {
+	if err := s.change(ctx, s.target, clientv3.OpPut(key, string(entry.Value))); err != nil {
 		return fmt.Errorf("cannot write to the target: %w", err)
 	}
 	atomic.AddInt64(&s.report.Written, 1)

@@ -76,6 +76,28 @@ type split struct {
 	since int64
 	// inUse is set if the target has other objects, of which clients may need the history.
 	inUse bool
+	// locks are the conditions of all changes in an etcd. They are false once another move may have begun.
+	locks map[*clientv3.Client]clientv3.Cmp
+}
+
+// errNotAlone is why a move ends.
+var errNotAlone = errors.New("another move of this group has begun, or may have: nothing more is changed")
+
+// locked are conditions with the lock of an etcd.
+func (s *split) locked(etcd *clientv3.Client, conditions ...clientv3.Cmp) []clientv3.Cmp {
+	if lock, has := s.locks[etcd]; has {
+		conditions = append(conditions, lock)
+	}
+	return conditions
+}
+
+// change changes an etcd as long as no other move may have begun.
+func (s *split) change(ctx context.Context, etcd *clientv3.Client, op clientv3.Op) error {
+	answer, err := etcd.Txn(ctx).If(s.locked(etcd)...).Then(op).Commit()
+	if err == nil && !answer.Succeeded {
+		err = errNotAlone
+	}
+	return err
 }
 
 // Run copies. The report tells what was done also when there is an error.
@@ -266,7 +288,7 @@ func (s *split) deleteResource(ctx context.Context, r resource, revision int64) 
 			deleting.Go(func() error {
 				key := string(entry.Key)
 				answer, err := s.source.Txn(ctx).
-					If(clientv3.Compare(clientv3.ModRevision(key), "<", revision+1)).
+					If(s.locked(s.source, clientv3.Compare(clientv3.ModRevision(key), "<", revision+1))...).
 					Then(clientv3.OpDelete(key)).Commit()
 				switch {
 				case err != nil:

@@ -34,13 +34,17 @@ type Keys struct {
 	Record, Pause string
 	// Reader has the name of the partition whose replicas take the group from this etcd, once the group is there.
 	Reader string
+	// Mover exists while a move works on the group. It is not in the fence: writes of objects go on.
+	Mover string
 }
 
 // KeysOf returns the keys of an API group below the prefix of a service, /registry.
 func KeysOf(prefix, group string) Keys {
 	objects := path.Join("/", prefix, group) + "/"
 	fence := objects + ".placement/"
-	return Keys{Objects: objects, Fence: fence, Record: fence + "record", Pause: fence + "pause", Reader: objects + ".reader"}
+	return Keys{
+		Objects: objects, Fence: fence, Record: fence + "record", Pause: fence + "pause", Reader: objects + ".reader", Mover: objects + ".mover",
+	}
 }
 
 // objects returns the range of the keys of all objects. Names of resources begin with a letter.
