@@ -26,6 +26,9 @@ import (
 // pauseTTL is how long writes stay paused after a move has died, in seconds.
 const pauseTTL = 10
 
+// ahead is how many revisions the target is raised beyond the source while writes go on. A fifth of it must be left when they pause.
+const ahead = 5000
+
 // lockPatience is longer than the lock of a move that has died.
 const lockPatience = (pauseTTL + 5) * time.Second
 
@@ -309,7 +312,7 @@ func (m *move) copyWhileWritten(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := m.raise(ctx, now); err != nil {
+	if err := m.raise(ctx, now+ahead); err != nil {
 		return err
 	}
 	for _, r := range m.resources {
@@ -333,13 +336,6 @@ func (m *move) copyRest(ctx context.Context) error {
 			return err
 		}
 	}
-	now, err := revision(ctx, m.source)
-	if err != nil {
-		return err
-	}
-	if err := m.raise(ctx, now); err != nil {
-		return err
-	}
 	m.tell("comparing both etcds")
 	for _, r := range m.resources {
 		source, found, err := sum(ctx, m.source, r)
@@ -357,7 +353,13 @@ func (m *move) copyRest(ctx context.Context) error {
 		m.result.Resources = append(m.result.Resources, source)
 		m.result.Bytes += found.bytes
 	}
-	return nil
+	// Writes of other groups raise the source until the end. Lists of this group have its revision, and a watch from beyond the revision of
+	// the target would miss events.
+	now, err := revision(ctx, m.source)
+	if err != nil {
+		return err
+	}
+	return m.raise(ctx, now+ahead/5)
 }
 
 // whilePaused calls a function while etcd refuses writes of the group. If this process dies, they go on.
