@@ -62,3 +62,20 @@ func TestThePediaClustersOfANamespaceHaveALimit(t *testing.T) {
 	require.NoError(t, err)
 	assert.Zero(t, refused)
 }
+
+// TestASourceKeepsItsName has a source in an earlier namespace that makes the same name.
+func TestASourceKeepsItsName(t *testing.T) {
+	w := newWorld(t)
+	w.putSecrets(oldConfig)
+	w.put(policyResource, strings.Replace(fleetPolicy, `"fleet-{{ .source.metadata.namespace }}-{{ .source.metadata.name }}"`, "one", 1))
+	w.put(fleetResource, fleetCluster("b", "True"))
+	w.policySays("fleet", allGood)
+	require.Equal(t, "prod", w.lifecycle("one").Spec.Source.Namespace)
+	w.put(fleetResource, strings.Replace(fleetCluster("x", "True"), "namespace: prod", "namespace: attack", 1))
+	policy := w.policySays("fleet", "Reconciling=False FailedReconcile, Validated=True Success")
+	assert.Contains(t, policy.Status.Conditions[0].Message+policy.Status.Conditions[1].Message, "attack/x: the name one is that of prod/b already")
+	assert.Equal(t, "prod", w.lifecycle("one").Spec.Source.Namespace)
+
+	require.NoError(t, w.client.Resource(fleetResource).Namespace("prod").Delete(t.Context(), "b", metav1.DeleteOptions{}))
+	w.until("the name is free", func() bool { return w.lifecycle("one") != nil && w.lifecycle("one").Spec.Source.Namespace == "attack" })
+}

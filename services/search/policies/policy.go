@@ -82,6 +82,10 @@ func (p *Policies) makeLifecycles(ctx context.Context, plan *plan, sources []*un
 	wanted := map[string]v1alpha1.Object{}
 	failed := map[v1alpha1.Object]bool{}
 	has := plan.counts(s.lifecycles)
+	live := map[v1alpha1.Object]bool{}
+	for _, source := range sources {
+		live[plan.object(source)] = true
+	}
 	for _, source := range sources {
 		object := plan.object(source)
 		name, err := plan.name(ctx, source)
@@ -96,8 +100,18 @@ func (p *Policies) makeLifecycles(ctx context.Context, plan *plan, sources []*un
 		if name == "" {
 			continue
 		}
-		wanted[name] = object
 		made, former := plan.lifecycle(name, object), s.lifecycles[name]
+		// Another source keeps its name as long as it is there. Afterwards the lifecycle goes, so that nothing of the other cluster is taken
+		// over.
+		if former != nil && metav1.IsControlledBy(former, plan.policy) && former.Spec.Source != object {
+			if other := former.Spec.Source; live[other] {
+				failures = append(failures, fmt.Errorf("%s/%s: the name %s is that of %s/%s already",
+					object.Namespace, object.Name, name, other.Namespace, other.Name))
+			}
+			failed[object] = true
+			continue
+		}
+		wanted[name] = object
 		if former == nil {
 			if has[object.Namespace] >= p.most {
 				refused++
