@@ -5,12 +5,11 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
-	"time"
 
 	"github.com/spf13/cobra"
+	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/tripod-k8s/tripod/admin/etcd/access"
 	"github.com/tripod-k8s/tripod/services/shared/partitions"
@@ -19,11 +18,9 @@ import (
 // etcdAccess is what `tripod etcd access` is told.
 type etcdAccess struct {
 	access.Options
-	endpoints                 []string
-	caFile, certFile, keyFile string
-	services, partitions      []string
-	commands, off             bool
-	timeout                   time.Duration
+	etcdServers
+	services, partitions []string
+	commands, off        bool
 }
 
 func newEtcdAccessCommand() *cobra.Command {
@@ -40,10 +37,7 @@ common name root. You can run the command at any time. Run it before an upgrade 
 		RunE: func(cmd *cobra.Command, _ []string) error { return o.run(cmd.Context(), cmd.OutOrStdout()) },
 	}
 	fs := cmd.Flags()
-	fs.StringSliceVar(&o.endpoints, "endpoints", nil, "URLs of the members of etcd, comma separated")
-	fs.StringVar(&o.caFile, "cacert", "", "CA of etcd")
-	fs.StringVar(&o.certFile, "cert", "", "client certificate with the common name root")
-	fs.StringVar(&o.keyFile, "key", "", "key of the client certificate")
+	o.addFlags(fs)
 	fs.StringVar(&o.Prefix, "etcd-prefix", "/registry", "--etcd-prefix of the services")
 	fs.StringArrayVar(&o.partitions, "extensions-partition", nil,
 		"partition of extensions and its API groups, as in big=example.com,example.org; its user is tripod-extensions-NAME; can be repeated. If "+
@@ -55,7 +49,6 @@ common name root. You can run the command at any time. Run it before an upgrade 
 		"common name of a further certificate that may do everything, such as kube-etcd-healthcheck-client of kubeadm; can be repeated")
 	fs.StringVar(&o.Former, "former", "", "user of replicas from before, which keeps access to all keys when this run turns authentication on")
 	fs.StringVar(&o.Remove, "remove", "", "user of --former, to remove when no replica uses it any more")
-	fs.DurationVar(&o.timeout, "timeout", time.Minute, "how long to wait for etcd")
 	fs.BoolVar(&o.commands, "commands", false,
 		"print the commands of etcdctl that do the same in an etcd without users and roles, and do nothing else")
 	fs.BoolVar(&o.off, "off", false, "turn authentication off")
@@ -78,25 +71,14 @@ func (o *etcdAccess) run(ctx context.Context, out io.Writer) error {
 		_, err := io.WriteString(out, access.Commands(o.Options))
 		return err
 	}
-	if len(o.endpoints) == 0 {
-		return errors.New("no etcd: set --endpoints")
-	}
-	ctx, stop := untilSignal(ctx)
-	defer stop()
-	silenceGRPC()
-	client, err := access.Connect(o.endpoints, o.caFile, o.certFile, o.keyFile)
-	if err != nil {
+	if err := o.validate(); err != nil {
 		return err
 	}
-	defer client.Close() //nolint:errcheck // nothing is pending
-	ctx, cancel := context.WithTimeout(ctx, o.timeout)
-	defer cancel()
-	if err := access.Await(ctx, client); err != nil {
-		return err
-	}
-	if o.off {
-		return access.Disable(ctx, client)
-	}
-	o.Progress = func(line string) { fmt.Fprintln(out, line) }
-	return access.Apply(ctx, client, o.Options)
+	return o.use(ctx, func(ctx context.Context, client *clientv3.Client) error {
+		if o.off {
+			return access.Disable(ctx, client)
+		}
+		o.Progress = func(line string) { fmt.Fprintln(out, line) }
+		return access.Apply(ctx, client, o.Options)
+	})
 }

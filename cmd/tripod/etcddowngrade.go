@@ -8,21 +8,18 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"time"
 
 	"github.com/spf13/cobra"
+	clientv3 "go.etcd.io/etcd/client/v3"
 
-	"github.com/tripod-k8s/tripod/admin/etcd/access"
 	"github.com/tripod-k8s/tripod/admin/etcd/downgrade"
 )
 
 // etcdDowngrade has the flags of `tripod etcd downgrade`.
 type etcdDowngrade struct {
-	endpoints                 []string
-	caFile, certFile, keyFile string
-	to, format                string
-	cancel                    bool
-	timeout                   time.Duration
+	etcdServers
+	to, format string
+	cancel     bool
 }
 
 func newEtcdDowngradeCommand() *cobra.Command {
@@ -42,13 +39,9 @@ If etcd has users, the certificate for this command needs the common name root.`
 		},
 	}
 	fs := cmd.Flags()
-	fs.StringSliceVar(&o.endpoints, "endpoints", nil, "URLs of the members of etcd, comma separated")
-	fs.StringVar(&o.caFile, "cacert", "", "CA of etcd")
-	fs.StringVar(&o.certFile, "cert", "", "client certificate")
-	fs.StringVar(&o.keyFile, "key", "", "key of the client certificate")
+	o.addFlags(fs)
 	fs.StringVar(&o.to, "to", "", "minor version to go back to, as in 3.6")
 	fs.BoolVar(&o.cancel, "cancel", false, "stay with the present version after all")
-	fs.DurationVar(&o.timeout, "timeout", time.Minute, "how long to wait for etcd")
 	fs.StringVarP(&o.format, "output", "o", formatText, "format of the output: text or json")
 	return cmd
 }
@@ -57,32 +50,25 @@ func (o *etcdDowngrade) run(ctx context.Context, out io.Writer, progress func(st
 	if err := checkFormat(o.format, formatText); err != nil {
 		return err
 	}
-	if len(o.endpoints) == 0 {
-		return errors.New("no etcd: set --endpoints")
+	if err := o.validate(); err != nil {
+		return err
 	}
 	if (o.to == "") != o.cancel {
 		return errors.New("set either --to, as in --to 3.6, or --cancel")
 	}
-	ctx, stop := untilSignal(ctx)
-	defer stop()
-	silenceGRPC()
-	client, err := access.Connect(o.endpoints, o.caFile, o.certFile, o.keyFile)
-	if err != nil {
-		return err
-	}
-	defer client.Close() //nolint:errcheck // nothing is pending
-	ctx, cancel := context.WithTimeout(ctx, o.timeout)
-	defer cancel()
-	if err := access.Await(ctx, client); err != nil {
-		return err
-	}
-	if o.cancel {
-		return downgrade.Cancel(ctx, client)
-	}
-	members, err := downgrade.Enable(ctx, client, o.to, progress)
-	if err != nil {
-		return err
-	}
+	return o.use(ctx, func(ctx context.Context, client *clientv3.Client) error {
+		if o.cancel {
+			return downgrade.Cancel(ctx, client)
+		}
+		members, err := downgrade.Enable(ctx, client, o.to, progress)
+		if err != nil {
+			return err
+		}
+		return o.print(out, members)
+	})
+}
+
+func (o *etcdDowngrade) print(out io.Writer, members []downgrade.Member) error {
 	if o.format == formatJSON {
 		return printJSON(out, members)
 	}
@@ -92,6 +78,6 @@ func (o *etcdDowngrade) run(ctx context.Context, out io.Writer, progress func(st
 			return err
 		}
 	}
-	_, err = fmt.Fprintf(out, "Replace the servers by etcd %s now, one after the other.\n", o.to)
+	_, err := fmt.Fprintf(out, "Replace the servers by etcd %s now, one after the other.\n", o.to)
 	return err
 }

@@ -201,6 +201,25 @@ func (t *Tripod) Kill(ctx context.Context, component string) error {
 	})
 }
 
+// Restart stops a replica in order, as its user might, and returns when a new process of the program that is installed now is ready in its
+// place.
+func (t *Tripod) Restart(ctx context.Context, replica string) error {
+	before, err := t.Component(ctx, replica)
+	if err != nil {
+		return err
+	}
+	if err := syscall.Kill(before.PID, syscall.SIGTERM); err != nil {
+		return fmt.Errorf("cannot stop %s: %w", replica, err)
+	}
+	return t.Process.until(ctx, replica+" is back", func(ctx context.Context) error {
+		now, err := t.Component(ctx, replica)
+		if err == nil && (now.PID == before.PID || !now.Ready) {
+			err = fmt.Errorf("pid %d, ready: %v, %s", now.PID, now.Ready, now.Message)
+		}
+		return err
+	})
+}
+
 // WaitReady returns when every component is ready.
 func (t *Tripod) WaitReady(ctx context.Context) error {
 	return t.Process.until(ctx, "every component is ready", func(ctx context.Context) error {

@@ -12,7 +12,6 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"testing"
 	"time"
 
@@ -171,7 +170,9 @@ func TestAggregatorsComeAndGoWithoutClientsNoticing(t *testing.T) {
 		l.progress(t)
 	}
 	for _, name := range []string{"aggregator-0", "aggregator-1"} {
-		restart(t, tripod, name)
+		began := time.Now()
+		require.NoError(t, tripod.Restart(t.Context(), name))
+		t.Logf("%s was back after %.1f s", name, time.Since(began).Seconds())
 		l.progress(t)
 	}
 	stop()
@@ -186,21 +187,4 @@ func TestAggregatorsComeAndGoWithoutClientsNoticing(t *testing.T) {
 		t.Errorf("watches ended %d times", moved)
 	}
 	t.Logf("%d requests, %d failed; watches ended %d times", l.requests.Load(), len(l.failures), moved)
-}
-
-// restart stops a replica in order, as its user might, and returns when it is back.
-func restart(t *testing.T, tripod *framework.Tripod, name string) {
-	t.Helper()
-	before, err := tripod.Component(t.Context(), name)
-	require.NoError(t, err)
-	began := time.Now()
-	require.NoError(t, syscall.Kill(before.PID, syscall.SIGTERM))
-	framework.Eventually(t, name+" is back", func(ctx context.Context) error {
-		now, err := tripod.Component(ctx, name)
-		if err == nil && (now.PID == before.PID || !now.Ready) {
-			err = fmt.Errorf("pid %d, ready: %v", now.PID, now.Ready)
-		}
-		return err
-	})
-	t.Logf("%s was back after %.1f s", name, time.Since(began).Seconds())
 }

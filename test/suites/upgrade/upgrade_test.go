@@ -10,7 +10,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -76,7 +75,9 @@ func TestServicesAreReplacedOneAtATime(t *testing.T) {
 		for _, service := range order {
 			require.NoError(t, installed.install(from, programOf(service)))
 			for _, replica := range []string{service + "-0", service + "-1"} {
-				restart(t, tripod, replica)
+				began := time.Now()
+				require.NoError(t, tripod.Restart(t.Context(), replica))
+				t.Logf("%s was back after %.1f s", replica, time.Since(began).Seconds())
 			}
 			load.Progress(t, 200)
 		}
@@ -99,23 +100,6 @@ func programOf(service string) string {
 		return service
 	}
 	return "tripod-" + service
-}
-
-// restart stops a replica in order, as its user might, and returns when the program that is installed now is ready in its place.
-func restart(t *testing.T, tripod *framework.Tripod, name string) {
-	t.Helper()
-	before, err := tripod.Component(t.Context(), name)
-	require.NoError(t, err)
-	began := time.Now()
-	require.NoError(t, syscall.Kill(before.PID, syscall.SIGTERM))
-	framework.Eventually(t, name+" is back", func(ctx context.Context) error {
-		now, err := tripod.Component(ctx, name)
-		if err == nil && (now.PID == before.PID || !now.Ready) {
-			err = fmt.Errorf("pid %d, ready: %v, %s", now.PID, now.Ready, now.Message)
-		}
-		return err
-	})
-	t.Logf("%s was back after %.1f s", name, time.Since(began).Seconds())
 }
 
 // versions expects that `tripod status` says for each replica of a service whether it is of the older version.
