@@ -58,7 +58,7 @@ func (c *Check) Run(ctx context.Context) error {
 	return nil
 }
 
-// note says how services differ. Another API server knows nothing of that, and not every user may ask.
+// note says how services differ, and which kubelets do not fit. Another API server knows nothing of that, and not every user may ask.
 func (c *Check) note(ctx context.Context) {
 	if c.Health == nil {
 		return
@@ -69,6 +69,7 @@ func (c *Check) note(ctx context.Context) {
 			c.say("warning", strings.TrimSpace(name+": "+strings.TrimPrefix(answer, "internal server error: ")))
 		}
 	}
+	c.noteKubelets(ctx)
 }
 
 // object does what clients do with an object.

@@ -6,6 +6,7 @@ package check
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
@@ -74,12 +75,53 @@ func TestDifferencesOfServicesAreNoErrors(t *testing.T) {
 			var out strings.Builder
 			c, _ := newCheck(&out)
 			c.Health = func(_ context.Context, path string) (int, string, error) {
+				if path == "/version" {
+					return http.StatusForbidden, "", nil
+				}
 				assert.Regexp(t, "^/readyz/same-(settings|configuration)$", path)
 				return tc.code, "internal server error: core differs\n", tc.err
 			}
 			require.NoError(t, c.Run(t.Context()))
 			_, warnings, _ := strings.Cut(out.String(), "deleted   CustomResourceDefinition checks.tripod-check-x.tripod-k8s.io\n")
 			assert.Equal(t, tc.want, warnings)
+		})
+	}
+}
+
+func TestKubeletsThatDoNotFitAreNamed(t *testing.T) {
+	for name, tc := range map[string]struct {
+		version  string
+		kubelets []string
+		want     string
+	}{
+		"those that fit":   {version: `{"gitVersion": "v1.37.2"}`, kubelets: []string{"v1.34.4", "v1.37.9", ""}},
+		"a newer one":      {version: `{"gitVersion": "v1.37.2"}`, kubelets: []string{"v1.38.0-alpha.0"}, want: "kubelets of 1.38 (1, one is node-0), and this API server works with 1.34 to 1.37"},
+		"older ones":       {version: `{"gitVersion": "v1.37.2"}`, kubelets: []string{"v1.33.1", "v1.33.2"}, want: "kubelets of 1.33 (2, one is node-1), and this API server works with 1.34 to 1.37"},
+		"what it emulates": {version: `{"gitVersion": "v1.37.2", "emulationMajor": "1", "emulationMinor": "36"}`, kubelets: []string{"v1.37.2"}, want: "kubelets of 1.37 (1, one is node-0), and this API server works with 1.33 to 1.36"},
+		"no version":       {version: "what?", kubelets: []string{"v1.99.0"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var out strings.Builder
+			c := &Check{Out: &out, Health: func(_ context.Context, path string) (int, string, error) {
+				if path != "/version" {
+					return http.StatusNotFound, "", nil
+				}
+				return http.StatusOK, tc.version, nil
+			}}
+			var nodes []runtime.Object
+			for i, kubelet := range tc.kubelets {
+				nodes = append(nodes, &unstructured.Unstructured{Object: map[string]any{
+					"apiVersion": "v1", "kind": "Node", "metadata": map[string]any{"name": fmt.Sprintf("node-%d", i)},
+					"status": map[string]any{"nodeInfo": map[string]any{"kubeletVersion": kubelet}},
+				}})
+			}
+			c.Client = dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(),
+				map[schema.GroupVersionResource]string{{Version: "v1", Resource: "nodes"}: "NodeList"}, nodes...)
+			c.note(t.Context())
+			if tc.want != "" {
+				tc.want = "warning   nodes have " + tc.want + "\n"
+			}
+			assert.Equal(t, tc.want, out.String())
 		})
 	}
 }
