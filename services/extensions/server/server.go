@@ -27,6 +27,8 @@ type Server struct {
 	// definitions are the CustomResourceDefinitions that the server follows.
 	definitions *apiextensionsapiserver.CustomResourceDefinitions
 	scope       definitions.Scope
+	// name is that of the service, such as extensions-big.
+	name string
 }
 
 // New builds the server.
@@ -53,7 +55,7 @@ func New(c *Config) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Server{backend: server, definitions: api, scope: c.options.Scope}, nil
+	return &Server{backend: server, definitions: api, scope: c.options.Scope, name: c.options.Name}, nil
 }
 
 // Run implements service.Server.
@@ -61,6 +63,9 @@ func (s *Server) Run(ctx context.Context, ports *service.Ports) error {
 	return s.backend.Run(ctx, ports, func(publisher backend.Publisher) error {
 		followed := s.definitions.Informers.Apiextensions().V1().CustomResourceDefinitions()
 		api := s.definitions.GenericAPIServer
+		if !s.scope.IsDefault() {
+			nameStatus(api, s.name)
+		}
 		api.OpenAPIVersionedService.UpdateSpecLazy(openapi.New(api.StaticOpenAPISpec, followed.Lister()))
 		// Without it, apiextensions-apiserver does not start the controller that package openapi replaces.
 		api.OpenAPIVersionedService = nil

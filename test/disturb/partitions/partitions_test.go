@@ -144,6 +144,13 @@ func TestPartitionsServeTheirGroups(t *testing.T) {
 			assert.Contains(t, metrics, "\ntripod_custom_resource_storages 1\n", partition)
 		}
 	})
+	t.Run("status", func(t *testing.T) {
+		for partition, named := range map[string]string{byDefault: "apiserver", wide: wide, exact: exact} {
+			status, err := i.get(t, "/statusz?service="+partition)
+			require.NoError(t, err)
+			assert.Contains(t, status, named+" statusz\n")
+		}
+	})
 	t.Run("documents", func(t *testing.T) { i.expectDocuments(t) })
 	t.Run("etcd", func(t *testing.T) { i.expectEtcd(t) })
 	t.Run("a definition is deleted with its objects", func(t *testing.T) { i.expectFinalized(t, boats) })
