@@ -18,6 +18,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/tools/cache"
+
+	"github.com/tripod-k8s/tripod/services/search/parties"
 )
 
 // Errors of objects that are not known.
@@ -83,7 +85,9 @@ func (o *Objects) One(resource schema.GroupVersionResource, namespace, name stri
 }
 
 // OneFor does the same for one of several parties that share Most. If it fails with ErrTooMany, the party has its share of them.
-func (o *Objects) OneFor(party string, resource schema.GroupVersionResource, namespace, name string) (*unstructured.Unstructured, error) {
+func (o *Objects) OneFor(party parties.Party, resource schema.GroupVersionResource, namespace, name string) (
+	*unstructured.Unstructured, error,
+) {
 	t := target{resource, namespace, name}
 	if o.followers[t] == nil && o.Most > 0 && !o.makeRoom(party) {
 		return nil, fmt.Errorf("%w: it follows %d objects by their names", ErrTooMany, o.Most)
@@ -95,8 +99,8 @@ func (o *Objects) OneFor(party string, resource schema.GroupVersionResource, nam
 
 // makeRoom reports whether a party may follow one more object. If there is no room, a party with more than it would have then loses one. An
 // object that several parties follow counts for each, and is lost by none of them before the one with fewest would lose it.
-func (o *Objects) makeRoom(party string) bool {
-	has := map[string]int{}
+func (o *Objects) makeRoom(party parties.Party) bool {
+	has := map[parties.Party]int{}
 	var named []*follower
 	for t, f := range o.followers {
 		if t.name == "" {
@@ -138,7 +142,7 @@ func (o *Objects) Sweep() {
 			delete(o.followers, target)
 		}
 		f.used = false
-		maps.DeleteFunc(f.sharers, func(_ string, asked bool) bool { return !asked })
+		maps.DeleteFunc(f.sharers, func(_ parties.Party, asked bool) bool { return !asked })
 		for party := range f.sharers {
 			f.sharers[party] = false
 		}
@@ -174,7 +178,7 @@ type follower struct {
 	end      func()
 	used     bool
 	// sharers are the parties that follow it, see OneFor, and whether they have asked for it since the last Sweep.
-	sharers map[string]bool
+	sharers map[parties.Party]bool
 
 	mu sync.Mutex
 	// failure is why the last attempt to list or watch failed.
@@ -194,7 +198,9 @@ type follower struct {
 func (o *Objects) start(t target) *follower {
 	trim := o.trim(t.GroupVersionResource)
 	ctx, cancel := context.WithCancel(context.Background())
-	f := &follower{target: t, sizes: map[string]int{}, sharers: map[string]bool{}, memory: o.memory.of(t), changed: o.changed, cancel: cancel}
+	f := &follower{
+		target: t, sizes: map[string]int{}, sharers: map[parties.Party]bool{}, memory: o.memory.of(t), changed: o.changed, cancel: cancel,
+	}
 	f.informer = newInformer(o.client, t, o.Bounds, trim, f.reads)
 	// The informer has not started, so none of these can fail.
 	f.informer.SetTransform(func(object any) (any, error) { //nolint:errcheck // see above

@@ -21,6 +21,8 @@ import (
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/dynamic/fake"
 	clienttesting "k8s.io/client-go/testing"
+
+	"github.com/tripod-k8s/tripod/services/search/parties"
 )
 
 var pods = schema.GroupVersionResource{Version: "v1", Resource: "pods"}
@@ -155,7 +157,7 @@ func TestPartiesShareWhatIsFollowedByName(t *testing.T) {
 	t.Cleanup(o.Stop)
 	follow := func(party string, from, to int) (follows []int) {
 		for i := from; i < to; i++ {
-			if _, err := o.OneFor(party, pods, "a", fmt.Sprint(i)); !errors.Is(err, ErrTooMany) {
+			if _, err := o.OneFor(parties.OfCluster(party), pods, "a", fmt.Sprint(i)); !errors.Is(err, ErrTooMany) {
 				follows = append(follows, i)
 			}
 		}
@@ -257,7 +259,7 @@ func TestAPartyTakesNothingByNamingWhatAnotherFollows(t *testing.T) {
 	t.Cleanup(o.Stop)
 	follow := func(party string, from, to int) (n int) {
 		for i := from; i < to; i++ {
-			if _, err := o.OneFor(party, pods, "a", fmt.Sprint(i)); !errors.Is(err, ErrTooMany) {
+			if _, err := o.OneFor(parties.OfCluster(party), pods, "a", fmt.Sprint(i)); !errors.Is(err, ErrTooMany) {
 				n++
 			}
 		}
@@ -279,5 +281,5 @@ func TestAPartyTakesNothingByNamingWhatAnotherFollows(t *testing.T) {
 	assert.Equal(t, 2, follow("owner", first, last))
 	o.Sweep()
 	require.Len(t, o.followers, 2)
-	assert.Equal(t, map[string]bool{"owner": false}, o.followers[target{pods, "a", "8"}].sharers)
+	assert.Equal(t, map[parties.Party]bool{parties.OfCluster("owner"): false}, o.followers[target{pods, "a", "8"}].sharers)
 }

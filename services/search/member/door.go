@@ -18,6 +18,8 @@ import (
 	"golang.org/x/time/rate"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/tripod-k8s/tripod/services/search/parties"
 )
 
 // Objects that were read take memory: the text, its form for the store, and that of the database's driver.
@@ -82,7 +84,7 @@ type Door struct {
 
 	mu sync.Mutex
 	// parties are those of members that exist.
-	parties map[string]weak.Pointer[shared]
+	parties map[parties.Party]weak.Pointer[shared]
 	// allowances are those of members by their names, also of members that have ended.
 	allowances map[string]*allowance
 }
@@ -170,7 +172,7 @@ func NewDoor(limits Limits) (*Door, error) {
 		largeOfRights: newPlaces(1, 1), patience: patience, listTime: listTime, writeTime: writeTime, endTime: endTime,
 		places: newPlaces(allPlaces, allPlaces), watches: watches,
 		decoders:   make(chan struct{}, max(1, runtime.GOMAXPROCS(0)-1)),
-		allowances: map[string]*allowance{}, parties: map[string]weak.Pointer[shared]{},
+		allowances: map[string]*allowance{}, parties: map[parties.Party]weak.Pointer[shared]{},
 	}, nil
 }
 
@@ -223,11 +225,11 @@ func (d *Door) entrance() *entrance {
 // is sets what others know the member by.
 func (e *entrance) is(party any) { e.party, e.rights.party = party, party }
 
-// isNamed says that the member is the one of a name, also when it begins anew, and of a party, or by itself.
-func (e *entrance) isNamed(name, party string) {
+// isNamed says that the member is the one of a name, also when it begins anew, and of a party, or by itself if that is zero.
+func (e *entrance) isNamed(name string, party parties.Party) {
 	e.allowance = e.allowanceOf(name)
-	if party == "" {
-		e.is(name)
+	if !party.IsShared() {
+		e.is(parties.OfCluster(name))
 		return
 	}
 	e.is(partOf{party, name})
@@ -265,10 +267,10 @@ func (d *Door) newTurns(share int64) *turns {
 }
 
 // sharedBy returns what the members of a party share.
-func (d *Door) sharedBy(party string) *shared {
+func (d *Door) sharedBy(party parties.Party) *shared {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	maps.DeleteFunc(d.parties, func(_ string, of weak.Pointer[shared]) bool { return of.Value() == nil })
+	maps.DeleteFunc(d.parties, func(_ parties.Party, of weak.Pointer[shared]) bool { return of.Value() == nil })
 	if of := d.parties[party].Value(); of != nil {
 		return of
 	}

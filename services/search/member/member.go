@@ -23,6 +23,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/klog/v2"
 
+	"github.com/tripod-k8s/tripod/services/search/parties"
 	"github.com/tripod-k8s/tripod/services/search/shards"
 	"github.com/tripod-k8s/tripod/services/search/store"
 	"github.com/tripod-k8s/tripod/services/search/store/streams"
@@ -107,8 +108,8 @@ type Dependencies struct {
 	Shards *shards.Shards
 	Checks *Checks
 	Door   *Door
-	// Party is who has made the member, with others, or empty if it stands for itself. Parties share what the door has.
-	Party string
+	// Party is that of the member, or zero if it is one by itself. Parties share what the door has.
+	Party parties.Party
 }
 
 // New returns a member. wanted are the resources to copy.

@@ -16,12 +16,16 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
 
+	"github.com/tripod-k8s/tripod/services/search/parties"
 	"github.com/tripod-k8s/tripod/services/search/store/access"
 	"github.com/tripod-k8s/tripod/services/search/store/streams"
 )
 
+// tenantParty is one of several members.
+var tenantParty = parties.OfPolicy("policy", "tenant")
+
 // silent returns a member whose API server does not answer.
-func silent(t *testing.T, door *Door, name, party string) *Member {
+func silent(t *testing.T, door *Door, name string, party parties.Party) *Member {
 	t.Helper()
 	m, err := New(name, &rest.Config{Host: "http://member", Transport: &stops{}}, Everything, Dependencies{Store: newStore(t), Door: door, Party: party})
 	require.NoError(t, err)
@@ -52,11 +56,11 @@ func TestManyClustersOfAPartyHaveOneShareOfWatches(t *testing.T) {
 	watchesOf(door, 80)
 	var tenant []*Member
 	for i := range sybils {
-		tenant = append(tenant, silent(t, door, fmt.Sprint("sybil", i), "policy/tenant"))
+		tenant = append(tenant, silent(t, door, fmt.Sprint("sybil", i), tenantParty))
 		tenant[i].adjust(t.Context(), manyKinds(20), nil)
 	}
 	require.Eventually(t, func() bool { return door.watches.count() == 80 }, time.Minute, time.Millisecond)
-	honest := silent(t, door, "honest", "")
+	honest := silent(t, door, "honest", parties.Party{})
 	require.Eventually(t, func() bool {
 		honest.adjust(t.Context(), manyKinds(40), nil)
 		return honest.count() == 40
@@ -78,12 +82,12 @@ func TestManyClustersOfAPartyHaveOneShareOfWatches(t *testing.T) {
 // TestMembersOfAPartyShareMemoryAndTransactions has two take all that the party may have.
 func TestMembersOfAPartyShareMemoryAndTransactions(t *testing.T) {
 	door := newDoor(t, nil)
-	of := func(name, party string) *entrance {
+	of := func(name string, party parties.Party) *entrance {
 		e := door.entrance()
 		e.isNamed(name, party)
 		return e
 	}
-	a, b, c, other := of("a", "policy/tenant"), of("b", "policy/tenant"), of("c", "policy/tenant"), of("other", "")
+	a, b, c, other := of("a", tenantParty), of("b", tenantParty), of("c", tenantParty), of("other", parties.Party{})
 	for _, one := range []*entrance{a, b} {
 		require.NoError(t, one.hold(t.Context(), one.share))
 		for range writesAtOnce {
@@ -181,7 +185,7 @@ func TestAPlaceThatIsNotLeftKeepsNoOtherWaiting(t *testing.T) {
 func TestAPlaceThatIsNotUsedGoesToOthers(t *testing.T) {
 	door := newDoor(t, nil)
 	watchesOf(door, 2)
-	m, kinds := silent(t, door, "drips", ""), manyKinds(2)
+	m, kinds := silent(t, door, "drips", parties.Party{}), manyKinds(2)
 	leave := takeAll(t, door.watches)
 	for _, kind := range kinds {
 		require.Nil(t, m.enter(kind))
@@ -228,7 +232,7 @@ func (m *Member) closed(t *testing.T) (why string) {
 func TestRightsCloseWhenTheirWatchesGiveWay(t *testing.T) {
 	door := newDoor(t, nil)
 	watchesOf(door, 4)
-	m := silent(t, door, "many", "")
+	m := silent(t, door, "many", parties.Party{})
 	require.NoError(t, m.store.SetRights(t.Context(), m.name, "{}"))
 	m.adjust(t.Context(), rbacKinds(), nil)
 	require.Equal(t, 4, m.count())
@@ -236,7 +240,7 @@ func TestRightsCloseWhenTheirWatchesGiveWay(t *testing.T) {
 		require.Eventually(t, func() bool { return r.opened.Load() != nil }, time.Minute, time.Millisecond)
 	}
 	assert.Empty(t, m.closed(t))
-	other := silent(t, door, "new", "")
+	other := silent(t, door, "new", parties.Party{})
 	require.Eventually(t, func() bool {
 		other.adjust(t.Context(), rbacKinds()[:1], nil)
 		return other.count() == 1
@@ -251,7 +255,7 @@ func TestRightsCloseWhileTheirWatchWaits(t *testing.T) {
 	watchesOf(door, 1)
 	door.watches.grace = 10 * time.Millisecond
 	defer takeAll(t, door.watches)()
-	m := silent(t, door, "late", "")
+	m := silent(t, door, "late", parties.Party{})
 	require.NoError(t, m.store.SetRights(t.Context(), m.name, "{}"))
 	target, err := m.store.OpenStream(t.Context(), m.name, kindOfRoleBindings)
 	require.NoError(t, err)

@@ -29,6 +29,7 @@ import (
 	"github.com/tripod-k8s/tripod/services/search/apis/cluster/v1alpha2"
 	"github.com/tripod-k8s/tripod/services/search/hub"
 	"github.com/tripod-k8s/tripod/services/search/member"
+	"github.com/tripod-k8s/tripod/services/search/parties"
 	"github.com/tripod-k8s/tripod/services/search/shards"
 	"github.com/tripod-k8s/tripod/services/search/store"
 	"github.com/tripod-k8s/tripod/services/search/store/access"
@@ -70,8 +71,7 @@ type running struct {
 	// permit is not nil if its kubeconfig was in a Secret.
 	permit *permit
 	shared []v1alpha2.GroupResources
-	// party is who has made the PediaCluster, or empty.
-	party string
+	party  parties.Party
 	// invalid is what is wrong with the spec. There is no member then. unresolved is set if it is about what the spec names.
 	invalid    error
 	unresolved bool
@@ -200,7 +200,7 @@ func (m *Controller) reconcile(ctx context.Context) {
 		wanted := &running{party: partyOf(cluster)}
 		var missing, unknown error
 		wanted.shared, missing = shared(resources, cluster.Spec.SyncResourcesRefName)
-		wanted.spec, wanted.permit, unknown = m.credentials.resolve(name, cmp.Or(wanted.party, name), cluster.Spec)
+		wanted.spec, wanted.permit, unknown = m.credentials.resolve(name, wanted.party, cluster.Spec)
 		wanted.invalid = cmp.Or(missing, unknown)
 		if r := m.running[name]; r == nil || r.differs(wanted) {
 			if r != nil && !r.ended(waiting) {
@@ -369,7 +369,9 @@ func (m *Controller) updateStatus(ctx context.Context, cluster *v1alpha2.PediaCl
 		equality.Semantic.DeepEqual(status.SyncResources, r.written) && equality.Semantic.DeepEqual(without, cluster.Status) {
 		return
 	}
-	patch, err := json.Marshal(map[string]any{"status": status})
+	patched := status
+	patched.Party = "" // which the policies write
+	patch, err := json.Marshal(map[string]any{"status": patched})
 	if err == nil {
 		_, err = m.client.Resource(clusters).Patch(ctx, cluster.Name, types.MergePatchType, patch, metav1.PatchOptions{}, "status")
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/tripod-k8s/tripod/services/search/apis/cluster/v1alpha2"
 	"github.com/tripod-k8s/tripod/services/search/hub"
+	"github.com/tripod-k8s/tripod/services/search/parties"
 )
 
 var secrets = schema.GroupVersionResource{Version: "v1", Resource: "secrets"}
@@ -30,7 +31,9 @@ type credentials struct {
 // resolve returns the spec of a cluster with the credentials that its authenticationFrom names. As in Clusterpedia, it counts only if the
 // spec has none itself. If a kubeconfig is from a Secret, permit is what that Secret says about its server, and is nil otherwise. Parties
 // share the Secrets that search follows.
-func (c *credentials) resolve(cluster, party string, spec v1alpha2.ClusterSpec) (_ v1alpha2.ClusterSpec, permit *permit, err error) {
+func (c *credentials) resolve(cluster string, party parties.Party, spec v1alpha2.ClusterSpec) (
+	_ v1alpha2.ClusterSpec, permit *permit, err error,
+) {
 	from := spec.AuthenticationFrom
 	own := len(spec.Kubeconfig) > 0 || len(spec.TokenData) > 0 || len(spec.CertData) > 0 && len(spec.KeyData) > 0
 	if from == nil || own {
@@ -72,7 +75,7 @@ func (c *credentials) resolve(cluster, party string, spec v1alpha2.ClusterSpec) 
 }
 
 // read returns a value of a Secret that names the cluster, and for which servers.
-func (c *credentials) read(cluster, party, part string, key *v1alpha2.SecretKey) ([]byte, *permit, error) {
+func (c *credentials) read(cluster string, party parties.Party, part string, key *v1alpha2.SecretKey) ([]byte, *permit, error) {
 	wrong := func(err error) ([]byte, *permit, error) {
 		return nil, nil, fmt.Errorf("authenticationFrom.%s: %w", part, err)
 	}

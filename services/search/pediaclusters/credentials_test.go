@@ -21,6 +21,7 @@ import (
 
 	"github.com/tripod-k8s/tripod/services/search/apis/cluster/v1alpha2"
 	"github.com/tripod-k8s/tripod/services/search/hub"
+	"github.com/tripod-k8s/tripod/services/search/parties"
 )
 
 func secret(name, allows string, data map[string]any) *unstructured.Unstructured {
@@ -51,7 +52,7 @@ func TestCredentialsFollowTheirSecrets(t *testing.T) {
 	}))
 	of := func(name string) *v1alpha2.SecretKey { return key("east", name) }
 	resolved := func(from v1alpha2.Authentication) (spec v1alpha2.ClusterSpec, err error) {
-		spec, _, err = c.resolve("east", "east", v1alpha2.ClusterSpec{APIServer: "https://host", AuthenticationFrom: &from})
+		spec, _, err = c.resolve("east", parties.OfCluster("east"), v1alpha2.ClusterSpec{APIServer: "https://host", AuthenticationFrom: &from})
 		return spec, err
 	}
 
@@ -74,7 +75,7 @@ func TestCredentialsFollowTheirSecrets(t *testing.T) {
 		return err != nil && err.Error() == "authenticationFrom.ca: secrets clusters/west does not exist"
 	}, time.Minute, 10*time.Millisecond)
 
-	own, _, err := c.resolve("east", "east", v1alpha2.ClusterSpec{TokenData: []byte("own"), AuthenticationFrom: &v1alpha2.Authentication{Token: of("token")}})
+	own, _, err := c.resolve("east", parties.OfCluster("east"), v1alpha2.ClusterSpec{TokenData: []byte("own"), AuthenticationFrom: &v1alpha2.Authentication{Token: of("token")}})
 	require.NoError(t, err)
 	assert.Equal(t, "own", string(own.TokenData), "the credentials of the spec count first")
 
@@ -89,7 +90,7 @@ func TestCredentialsFollowTheirSecrets(t *testing.T) {
 
 // reach returns an error if a cluster may not be reached with the credentials that its spec names.
 func reach(c *credentials, cluster string, spec v1alpha2.ClusterSpec) error {
-	spec, permit, err := c.resolve(cluster, cluster, spec)
+	spec, permit, err := c.resolve(cluster, parties.OfCluster(cluster), spec)
 	if err != nil {
 		return err
 	}
@@ -161,12 +162,12 @@ func TestSecretsThatMayNotBeRead(t *testing.T) {
 	})
 	spec := v1alpha2.ClusterSpec{APIServer: "https://host", AuthenticationFrom: &v1alpha2.Authentication{CA: key("east", "ca"), Token: key("east", "token")}}
 	none := credentials{}
-	_, _, err := none.resolve("east", "east", spec)
+	_, _, err := none.resolve("east", parties.OfCluster("east"), spec)
 	assert.ErrorContains(t, err, "start it with --secret-namespace")
 	c := credentials{objects: hub.New(client, hub.StandardMemory(), func() {}), namespace: "clusters"}
 	t.Cleanup(c.objects.Stop)
 	require.Eventually(t, func() bool {
-		_, _, err := c.resolve("east", "east", spec)
+		_, _, err := c.resolve("east", parties.OfCluster("east"), spec)
 		return apierrors.IsForbidden(err)
 	}, time.Minute, 10*time.Millisecond)
 }
@@ -177,7 +178,7 @@ func TestPartiesShareSecrets(t *testing.T) {
 	c.objects.Most = 3
 	resolve := func(cluster, party string) error {
 		from := &v1alpha2.Authentication{Kubeconfig: key(cluster, "config")}
-		_, _, err := c.resolve(cluster, party, v1alpha2.ClusterSpec{AuthenticationFrom: from})
+		_, _, err := c.resolve(cluster, parties.Of(cluster, party), v1alpha2.ClusterSpec{AuthenticationFrom: from})
 		return err
 	}
 	for _, cluster := range []string{"a", "b", "c"} {
@@ -187,7 +188,7 @@ func TestPartiesShareSecrets(t *testing.T) {
 	require.ErrorIs(t, err, hub.ErrTooMany)
 	assert.ErrorContains(t, err, "authenticationFrom.kubeconfig: secret clusters/d: more than search follows: it follows 3 objects by their names: put the "+
 		"credentials into the PediaCluster")
-	require.NotErrorIs(t, resolve("alone", "alone"), hub.ErrTooMany)
+	require.NotErrorIs(t, resolve("alone", ""), hub.ErrTooMany)
 	require.ErrorIs(t, resolve("c", "policy/tenant"), hub.ErrTooMany)
 }
 
@@ -207,7 +208,7 @@ func TestAMemberStartsAnewWhenItsCredentialsChange(t *testing.T) {
 		"an invalid spec":      {&running{invalid: assert.AnError}, &running{}, false},
 		"the Secret allows another server": {&running{permit: &permit{servers: map[string][]string{"east": {"a"}}}},
 			&running{permit: &permit{servers: map[string][]string{"east": {"b"}}}}, true},
-		"made by a policy now": {&running{}, &running{party: "policy/namespace"}, true},
+		"made by a policy now": {&running{}, &running{party: parties.OfPolicy("policy", "namespace")}, true},
 		"now another resource": {&running{}, &running{shared: []v1alpha2.GroupResources{{Group: "apps"}}}, true},
 	} {
 		assert.Equal(t, test.differs, test.has.differs(test.wanted), name)

@@ -12,28 +12,25 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/tripod-k8s/tripod/services/search/apis/cluster/v1alpha2"
+	"github.com/tripod-k8s/tripod/services/search/parties"
 	"github.com/tripod-k8s/tripod/services/search/rights"
 	"github.com/tripod-k8s/tripod/services/search/store/access"
 )
 
-// partyOf returns the party of a cluster, or nothing if it is one by itself: then its party has its name. So an annotation without a slash,
-// which no policy writes, does not count. It could make a cluster count as a part of another one.
-func partyOf(cluster *v1alpha2.PediaCluster) string {
-	if party := cluster.Annotations[v1alpha2.PartyAnnotation]; strings.Contains(party, "/") {
-		return party
-	}
-	return ""
+// partyOf returns the party of a cluster, as its status says. Nothing else that a writer of PediaClusters may write counts.
+func partyOf(cluster *v1alpha2.PediaCluster) parties.Party {
+	return parties.Of(cluster.Name, cluster.Status.Party)
 }
 
 // policyOf returns the policy of rights of a cluster as the store keeps it. It is empty if only grants of the hub count.
-func policyOf(spec *v1alpha2.ClusterSpec, party string) (string, error) {
+func policyOf(spec *v1alpha2.ClusterSpec, party parties.Party) (string, error) {
 	switch {
 	case spec.MemberRBAC == nil:
 		return "", nil
 	case len(spec.Namespaces) > 0:
 		return "", errLimitedRBAC
 	}
-	return rights.Policy{Username: spec.MemberRBAC.Username, Groups: spec.MemberRBAC.Groups, Party: party}.Encode()
+	return rights.Policy{Username: spec.MemberRBAC.Username, Groups: spec.MemberRBAC.Groups, Party: party.Text()}.Encode()
 }
 
 // setReadable sets the condition that says which RBAC objects of a cluster cannot be read.

@@ -28,7 +28,8 @@ func statusOf(
 	old v1alpha2.ClusterStatus, generation int64, apiServer string, invalid error, health member.Health, streams []member.Status,
 ) v1alpha2.ClusterStatus {
 	status := v1alpha2.ClusterStatus{
-		APIServer: apiServer, Version: old.Version, ShardingName: old.ShardingName, Conditions: slices.Clone(old.Conditions),
+		APIServer: apiServer, Version: old.Version, ShardingName: old.ShardingName, Party: old.Party,
+		Conditions: slices.Clone(old.Conditions),
 	}
 	set := func(kind string, ok bool, reason, message string) {
 		is := metav1.ConditionFalse

@@ -17,10 +17,12 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	utiljson "k8s.io/apimachinery/pkg/util/json"
+	"k8s.io/klog/v2"
 
 	"github.com/tripod-k8s/tripod/services/search/apis/cluster/v1alpha2"
 	"github.com/tripod-k8s/tripod/services/search/apis/policy/v1alpha1"
 	"github.com/tripod-k8s/tripod/services/search/hub"
+	"github.com/tripod-k8s/tripod/services/search/parties"
 	"github.com/tripod-k8s/tripod/services/search/templates"
 )
 
@@ -40,7 +42,7 @@ func believe(lifecycle *v1alpha1.PediaClusterLifecycle, s *state) (made origin, 
 	switch {
 	case exists && made.policy.UID == owner.UID:
 		return made, !made.late, nil
-	case s.unread[owner.UID]:
+	case s.unread[owner.UID] || s.unclear[lifecycle.Name]:
 		return made, false, nil
 	default:
 		return made, true, fmt.Errorf("no %s %s with the UID %s makes it of one of its sources", v1alpha1.PolicyKind, owner.Name, owner.UID)
@@ -72,7 +74,7 @@ func (p *Policies) applyLifecycle(
 	if err == nil {
 		m := maker{
 			Policies: p, owner: ownerOf(made.policy, made.source), policy: made.policy.Name, lifecycle: lifecycle,
-			party: partyOf(made.policy, made.source.GetNamespace()),
+			party: made.party(),
 		}
 		if status.References, reason, err = m.apply(ctx, cluster, made.source); reason == tooManyReferences {
 			s.beyond[made.policy.UID]++
@@ -86,9 +88,10 @@ func (p *Policies) applyLifecycle(
 type maker struct {
 	*Policies
 	owner templates.Owner
-	// policy is the name of the policy, and party what PartyAnnotation says.
-	policy, party string
-	lifecycle     *v1alpha1.PediaClusterLifecycle
+	// policy is the name of the policy, and party that of what it makes of the source.
+	policy    string
+	party     parties.Party
+	lifecycle *v1alpha1.PediaClusterLifecycle
 }
 
 // apply creates the PediaCluster, or changes the one that is there. It returns the references that it has read, and the reason of the
@@ -101,7 +104,7 @@ func (m *maker) apply(
 	case err != nil:
 	case has == nil:
 		reason, err = m.create(ctx, data)
-	case !m.mayChange(has):
+	case !mayChange(m.lifecycle, m.policy, has):
 		reason, err = "PediaClusterNotOwned", fmt.Errorf("this PediaClusterLifecycle did not make PediaCluster %s, so it does not change how "+
 			"search reaches it: if it should, "+
 			"kubectl annotate pediacluster %s %s=%s", has.Name, has.Name, adoptAnnotation, m.policy)
@@ -117,8 +120,8 @@ const adoptAnnotation = "tripod-k8s.io/adopted-by"
 
 // mayChange reports whether the lifecycle has made a PediaCluster, or its writer has handed it over. Otherwise a policy could take the
 // PediaCluster of others.
-func (m *maker) mayChange(has *v1alpha2.PediaCluster) bool {
-	return existing(m.lifecycle, has.OwnerReferences) == "PediaClusterCreated" || has.Annotations[adoptAnnotation] == m.policy
+func mayChange(lifecycle *v1alpha1.PediaClusterLifecycle, policy string, has *v1alpha2.PediaCluster) bool {
+	return existing(lifecycle, has.OwnerReferences) == "PediaClusterCreated" || has.Annotations[adoptAnnotation] == policy
 }
 
 // existing returns the reason of Created for a PediaCluster that is there. The status that said who created it may be lost or late.
@@ -197,6 +200,9 @@ func (m *maker) create(ctx context.Context, data map[string]any) (reason string,
 	if _, err := m.client.Resource(clusterResource).Create(ctx, object, metav1.CreateOptions{}); err != nil {
 		return "CreationFailure", err
 	}
+	if err := m.setParty(ctx, m.lifecycle.Name, m.party.Text()); err != nil { // the next turn does it, too
+		klog.V(2).InfoS("It is not written yet whose share a PediaCluster has", "cluster", m.lifecycle.Name, "err", err)
+	}
 	return "PediaClusterCreated", nil
 }
 
@@ -221,12 +227,6 @@ func (m *maker) cluster(ctx context.Context, data map[string]any) (*unstructured
 	object.SetKind("PediaCluster")
 	object.SetName(m.lifecycle.Name)
 	object.SetNamespace("")
-	annotations := object.GetAnnotations()
-	if annotations == nil {
-		annotations = map[string]string{}
-	}
-	annotations[v1alpha2.PartyAnnotation] = m.party
-	object.SetAnnotations(annotations)
 	object.SetOwnerReferences([]metav1.OwnerReference{{
 		APIVersion: v1alpha1.GroupVersion.String(), Kind: v1alpha1.LifecycleKind, Name: m.lifecycle.Name, UID: m.lifecycle.UID,
 	}})
@@ -254,12 +254,10 @@ func (m *maker) update(ctx context.Context, has *v1alpha2.PediaCluster, data map
 	if err != nil {
 		return "FailedResolveAndDecodePediaCluster", err
 	}
-	if equality.Semantic.DeepEqual(accessOf(wanted.Spec), accessOf(has.Spec)) && has.Annotations[v1alpha2.PartyAnnotation] == m.party {
+	if equality.Semantic.DeepEqual(accessOf(wanted.Spec), accessOf(has.Spec)) {
 		return "PediaClusterUpdated", nil
 	}
-	patch, err := json.Marshal(map[string]any{
-		"metadata": map[string]any{"annotations": map[string]string{v1alpha2.PartyAnnotation: m.party}}, "spec": accessOf(wanted.Spec),
-	})
+	patch, err := json.Marshal(map[string]any{"spec": accessOf(wanted.Spec)})
 	if err == nil {
 		_, err = m.client.Resource(clusterResource).Patch(ctx, has.Name, types.MergePatchType, patch, metav1.PatchOptions{})
 	}

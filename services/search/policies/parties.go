@@ -4,11 +4,19 @@
 package policies
 
 import (
+	"context"
+	"encoding/json"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/component-base/metrics"
 	"k8s.io/component-base/metrics/legacyregistry"
 	"k8s.io/klog/v2"
 
-	"github.com/tripod-k8s/tripod/services/search/apis/policy/v1alpha1"
+	"github.com/tripod-k8s/tripod/services/search/apis/cluster/v1alpha2"
+	"github.com/tripod-k8s/tripod/services/search/parties"
 )
 
 // tooManyClusters is the reason of policies with sources of which no PediaCluster is made.
@@ -23,10 +31,61 @@ var refusedSources = metrics.NewGauge(&metrics.GaugeOpts{
 
 func init() { legacyregistry.MustRegister(refusedSources) }
 
-// partyOf returns the party of the PediaClusters that a policy makes of the sources in a namespace: users who may create sources there have
-// made them. Sources without a namespace are of one party, too.
-func partyOf(policy *v1alpha1.ClusterImportPolicy, namespace string) string {
-	return policy.Name + "/" + namespace
+// party returns the party of the PediaClusters of an origin: users who may create sources in its namespace have made them. Sources without
+// a namespace are of one party, too.
+func (o *origin) party() parties.Party {
+	return parties.OfPolicy(o.policy.Name, o.source.GetNamespace())
+}
+
+// setParties writes the parties of PediaClusters into their status. Who may write PediaClusters, or PediaClusterLifecycles, must not say
+// whose share they have: that is what the policies of this turn make of their sources.
+func (p *Policies) setParties(ctx context.Context, s *state) {
+	for _, cluster := range s.clusters {
+		party, known := s.partyOf(cluster)
+		if !known || party == cluster.Status.Party {
+			continue
+		}
+		if err := p.setParty(ctx, cluster.Name, party); err != nil && !apierrors.IsNotFound(err) && ctx.Err() == nil {
+			klog.ErrorS(err, "Cannot write whose share a PediaCluster has", "cluster", cluster.Name)
+		}
+	}
+}
+
+// partyOf returns the party of a PediaCluster, which is empty if it is one by itself. What cannot be known in this turn stays as it is.
+func (s *state) partyOf(cluster *v1alpha2.PediaCluster) (party string, known bool) {
+	lifecycle := s.lifecycles[cluster.Name]
+	if lifecycle == nil {
+		return "", true
+	}
+	made, known, err := believe(lifecycle, s)
+	if !known {
+		return "", false
+	}
+	if err == nil && mayChange(lifecycle, made.policy.Name, cluster) {
+		party = made.party().Text()
+	}
+	return party, true
+}
+
+// setParty writes a party into the status of a PediaCluster. An empty one removes it.
+func (p *Policies) setParty(ctx context.Context, cluster, party string) error {
+	var value any
+	if party != "" {
+		value = party
+	}
+	patch, err := json.Marshal(map[string]any{"status": map[string]any{"party": value}})
+	if err == nil {
+		_, err = p.client.Resource(clusterResource).Patch(ctx, cluster, types.MergePatchType, patch, metav1.PatchOptions{}, "status")
+	}
+	return err
+}
+
+// onlyParty removes all from the status of a PediaCluster but its party.
+func onlyParty(cluster *unstructured.Unstructured) {
+	party, _, _ := unstructured.NestedString(cluster.Object, "status", "party")
+	if unstructured.RemoveNestedField(cluster.Object, "status"); party != "" {
+		cluster.Object["status"] = map[string]any{"party": party}
+	}
 }
 
 // count tells of sources of which no PediaCluster is made.

@@ -4,6 +4,7 @@
 package policies
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -14,28 +15,118 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/component-base/metrics/testutil"
 
-	"github.com/tripod-k8s/tripod/services/search/apis/cluster/v1alpha2"
+	"github.com/tripod-k8s/tripod/services/search/apis/policy/v1alpha1"
 )
 
-// partyPolicy has a template that says that somebody else has made its PediaClusters.
+// partyPolicy has a template that says that its PediaClusters have the share of others.
 var partyPolicy = strings.Replace(fleetPolicy, "metadata: {labels: {from: fleet}}",
-	`metadata: {labels: {from: fleet}, annotations: {a: b, tripod-k8s.io/party: other/namespace}}`, 1)
+	"metadata: {labels: {from: fleet}}\n    status: {party: other/namespace}", 1)
 
-// TestAPediaClusterSaysWhoHasMadeIt holds whatever the template says, and if somebody changes it.
+// TestAPediaClusterSaysWhoHasMadeIt has a writer of its status say something else.
 func TestAPediaClusterSaysWhoHasMadeIt(t *testing.T) {
 	w := newWorld(t)
 	w.put(policyResource, partyPolicy)
 	w.putSecrets(oldConfig)
 	w.put(fleetResource, fleetCluster("a", "True"))
 	w.until("the cluster is there", func() bool { return w.cluster("fleet-prod-a") != nil })
-	assert.Equal(t, map[string]string{"a": "b", v1alpha2.PartyAnnotation: "fleet/prod"}, w.cluster("fleet-prod-a").Annotations)
-	_, err := w.client.Resource(clusterResource).Patch(t.Context(), "fleet-prod-a", types.MergePatchType,
-		[]byte(`{"metadata": {"annotations": {"tripod-k8s.io/party": null}}}`), metav1.PatchOptions{})
-	require.NoError(t, err)
-	w.until("it says so again", func() bool { return w.cluster("fleet-prod-a").Annotations[v1alpha2.PartyAnnotation] == "fleet/prod" })
+	assert.Equal(t, "fleet/prod", w.cluster("fleet-prod-a").Status.Party, "at once")
+	w.patchStatus("fleet-prod-a", `{"status": {"party": null}}`)
+	w.until("it says so again", func() bool { return w.cluster("fleet-prod-a").Status.Party == "fleet/prod" })
 }
 
-// TestThePediaClustersOfANamespaceHaveALimit has more sources in a namespace than there may be PediaClusters of it.
+// patchStatus changes the status of a PediaCluster.
+func (w *world) patchStatus(name, patch string) {
+	w.Helper()
+	_, err := w.client.Resource(clusterResource).Patch(w.Context(), name, types.MergePatchType, []byte(patch), metav1.PatchOptions{}, "status")
+	require.NoError(w, err)
+}
+
+// TestOnlyWhatAPolicyMakesHasItsShare has others say that they are made by one. All of them say so in their status, which search corrects.
+func TestOnlyWhatAPolicyMakesHasItsShare(t *testing.T) {
+	w := newWorld(t)
+	w.put(policyResource, fleetPolicy)
+	w.putSecrets(oldConfig)
+	w.put(fleetResource, fleetCluster("a", "True"))
+	w.until("the cluster is there", func() bool { return w.cluster("fleet-prod-a") != nil })
+	cluster := func(name, metadata string) {
+		w.put(clusterResource, `{apiVersion: cluster.clusterpedia.io/v1alpha2, kind: PediaCluster, metadata: {name: `+name+`, `+metadata+`},
+			spec: {apiserver: "https://x", syncResources: []}, status: {party: fleet/prod, version: v1}}`)
+	}
+	owner := func(lifecycle, uid string) string {
+		return `ownerReferences: [{apiVersion: policy.clusterpedia.io/v1alpha1, kind: PediaClusterLifecycle, name: ` + lifecycle + `, uid: "` + uid + `"}]`
+	}
+	cluster("annotated", "annotations: {tripod-k8s.io/party: fleet/prod, tripod-k8s.io/adopted-by: fleet}")
+	cluster("owned", owner("fleet-prod-a", string(w.lifecycle("fleet-prod-a").UID)))
+	source := "source: {group: fleet.example.com, version: v1, resource: clusters, namespace: prod, name: a}"
+	for _, name := range []string{"forged", "forged-and-adopted"} {
+		forged := forged(name, controlledBy("fleet", "uid-fleet"))
+		w.put(lifecycleResource, strings.Replace(forged, `source: {group: "", version: v1, resource: secrets, namespace: prod, name: config}`, source, 1))
+	}
+	cluster("forged", owner("forged", "uid-forged"))
+	cluster("forged-and-adopted", "annotations: {tripod-k8s.io/adopted-by: fleet}")
+	all := []string{"annotated", "owned", "forged", "forged-and-adopted"}
+	w.until("none of them has the share", func() bool {
+		return !slices.ContainsFunc(all, func(name string) bool {
+			cluster := w.cluster(name)
+			return cluster != nil && cluster.Status.Party != ""
+		})
+	})
+	assert.Equal(t, "v1", w.cluster("annotated").Status.Version, "the rest of the status is as it was")
+	assert.Equal(t, "fleet/prod", w.cluster("fleet-prod-a").Status.Party)
+}
+
+// TestAnAdoptedPediaClusterHasTheShareOfItsPolicy holds as long as it is adopted.
+func TestAnAdoptedPediaClusterHasTheShareOfItsPolicy(t *testing.T) {
+	w := newWorld(t)
+	w.put(clusterResource, `{apiVersion: cluster.clusterpedia.io/v1alpha2, kind: PediaCluster, metadata: {name: fleet-prod-a},
+		spec: {apiserver: "https://x", syncResources: []}}`)
+	w.put(policyResource, fleetPolicy)
+	w.putSecrets(oldConfig)
+	w.put(fleetResource, fleetCluster("a", "True"))
+	w.lifecycleSays("fleet-prod-a", "Created=True PediaClusterExisted, Updating=False PediaClusterNotOwned")
+	assert.Empty(t, w.cluster("fleet-prod-a").Status.Party)
+	adopted := func(by string) {
+		_, err := w.client.Resource(clusterResource).Patch(t.Context(), "fleet-prod-a", types.MergePatchType,
+			[]byte(`{"metadata": {"annotations": {"tripod-k8s.io/adopted-by": `+by+`}}}`), metav1.PatchOptions{})
+		require.NoError(t, err)
+	}
+	adopted(`"fleet"`)
+	w.until("it has the share", func() bool { return w.cluster("fleet-prod-a").Status.Party == "fleet/prod" })
+	adopted("null")
+	w.until("it is by itself", func() bool { return w.cluster("fleet-prod-a").Status.Party == "" })
+}
+
+// TestNoSourceLeavesItsParty has templates fail, and too many sources: its PediaClusters would have a share each otherwise.
+func TestNoSourceLeavesItsParty(t *testing.T) {
+	w := newWorld(t)
+	w.putSecrets(oldConfig)
+	w.put(policyResource, fleetPolicy)
+	w.put(fleetResource, fleetCluster("a", "True"))
+	w.until("the cluster is there", func() bool { return w.cluster("fleet-prod-a") != nil })
+	for name, change := range map[string]func(){
+		"the name cannot be made": func() {
+			w.put(policyResource, strings.Replace(fleetPolicy, `"fleet-{{ .source`, `"Fleet {{ .source`, 1))
+		},
+		"the policy is wrong": func() {
+			w.put(policyResource, strings.Replace(fleetPolicy, `{{ .source.metadata.name }}"`, `{{ .source"`, 1))
+		},
+		"the sources are not read": func() {
+			w.put(policyResource, strings.Replace(fleetPolicy, "resource: clusters", "resource: others", 1))
+		},
+	} {
+		change()
+		w.until(name, func() bool {
+			policy := read[v1alpha1.ClusterImportPolicy](w, policyResource, "fleet")
+			return strings.Contains(says(policy.Status.Conditions), "=False")
+		})
+		w.until("a turn later", func() bool { return true })
+		require.NotNil(t, w.cluster("fleet-prod-a"), name)
+		assert.Equal(t, "fleet/prod", w.cluster("fleet-prod-a").Status.Party, name)
+		w.put(policyResource, fleetPolicy)
+		w.policySays("fleet", allGood)
+	}
+}
+
 func TestThePediaClustersOfANamespaceHaveALimit(t *testing.T) {
 	w := newWorld(t)
 	w.most = 2

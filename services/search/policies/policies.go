@@ -78,7 +78,7 @@ func New(
 	})
 	p.objects.Most = hub.MostNamed // the sources of a policy in a namespace have an equal share of them
 	p.objects.Trim = map[schema.GroupVersionResource]func(*unstructured.Unstructured){
-		clusterResource: func(cluster *unstructured.Unstructured) { unstructured.RemoveNestedField(cluster.Object, "status") },
+		clusterResource: onlyParty,
 	}
 	return p
 }
@@ -116,8 +116,9 @@ type state struct {
 
 	// made are the lifecycles that policies make of their sources in this turn, by name.
 	made map[string]origin
-	// unread are policies whose sources are not known yet.
-	unread map[types.UID]bool
+	// unread are policies whose sources are not known yet, and unclear are lifecycles of sources of which it is not known what a policy makes.
+	unread  map[types.UID]bool
+	unclear map[string]bool
 	// beyond counts the sources of policies whose references are too many.
 	beyond map[types.UID]int
 	// refused counts the sources of policies of which no PediaCluster is made, because their namespace has too many.
@@ -159,6 +160,7 @@ func (p *Policies) turn(ctx context.Context) {
 	}
 	p.beyond = s.beyond
 	p.count(&s)
+	p.setParties(ctx, &s)
 	p.collect(ctx, s)
 }
 
@@ -176,7 +178,8 @@ func (p *Policies) read() (s state, err error) {
 		return s, err
 	}
 	s.lifecycles, s.clusters = map[string]*v1alpha1.PediaClusterLifecycle{}, map[string]*v1alpha2.PediaCluster{}
-	s.made, s.unread, s.beyond, s.refused = map[string]origin{}, map[types.UID]bool{}, map[types.UID]int{}, map[types.UID]int{}
+	s.made, s.unread, s.unclear = map[string]origin{}, map[types.UID]bool{}, map[string]bool{}
+	s.beyond, s.refused = map[types.UID]int{}, map[types.UID]int{}
 	for _, l := range lifecycles {
 		s.lifecycles[l.Name] = l
 	}

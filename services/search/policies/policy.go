@@ -39,6 +39,7 @@ func (p *Policies) applyPolicy(ctx context.Context, policy *v1alpha1.ClusterImpo
 	plan, reason, err := p.plan(ctx, policy)
 	if err != nil {
 		meta.RemoveStatusCondition(&conditions, v1alpha1.Reconciling)
+		s.unread[policy.UID] = true
 		setCondition(&conditions, policy.Generation, v1alpha1.Validated, reason, err)
 		return conditions
 	}
@@ -121,14 +122,19 @@ func (p *Policies) makeLifecycles(ctx context.Context, plan *plan, sources []*un
 		}
 		if written, err := p.makeLifecycle(ctx, made, former); err != nil {
 			failures = append(failures, fmt.Errorf("%s: %w", name, err))
+			s.unclear[name] = true
 		} else {
 			s.made[name] = origin{policy: plan.policy, source: source, late: written}
 		}
 	}
 	for name, lifecycle := range s.lifecycles {
-		_, still := wanted[name]
+		if _, still := wanted[name]; still || !metav1.IsControlledBy(lifecycle, plan.policy) {
+			continue
+		}
 		// A source whose templates fail may only be for a moment as it is, so what was made of it stays.
-		if !still && metav1.IsControlledBy(lifecycle, plan.policy) && !failed[lifecycle.Spec.Source] {
+		if failed[lifecycle.Spec.Source] {
+			s.unclear[name] = true
+		} else {
 			p.remove(ctx, lifecycleResource, &lifecycle.ObjectMeta)
 		}
 	}

@@ -16,6 +16,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/tripod-k8s/tripod/services/search/parties"
 	"github.com/tripod-k8s/tripod/services/search/store/access"
 )
 
@@ -116,7 +117,7 @@ func (r *Rights) readAlone(m *clusterRights) error {
 		state.generation = from.Generation
 		who, wrong := decodePolicy(from.Policy)
 		if wrong == nil {
-			state.identities, m.party, m.home = who, who.policy.Party, who.policy.Home
+			state.identities, m.party, m.home = who, parties.Of(m.name, who.policy.Party), who.policy.Home
 		}
 		if err := m.update(before, from); err != nil {
 			return err

@@ -29,7 +29,7 @@ type Policy struct {
 	Username string `json:"username,omitempty"`
 	// Groups is an expression in CEL for the groups of a reader. They are those of the reader if empty.
 	Groups string `json:"groups,omitempty"`
-	// Party is who has made the cluster known, with others, or empty if it stands for itself. Parties share the memory for RBAC objects.
+	// Party is the text of the party of the cluster, which is empty if it is one by itself. Parties share the memory for RBAC objects.
 	Party string `json:"party,omitempty"`
 }
 

@@ -12,6 +12,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/tripod-k8s/tripod/services/search/parties"
 )
 
 // pool is the memory of the RBAC objects of all clusters. If they take too much, clusters give way that take more than they may, namespace
@@ -30,9 +32,8 @@ type pool struct {
 // taken is what a member takes: all, its ClusterRoles and ClusterRoleBindings, and its largest namespace, or more than that.
 type taken struct {
 	all, wide, largest int
-	// party has made the cluster, and id is larger for clusters that are newer. home is set for the cluster that search is part of, which is
-	// the last to give way.
-	party string
+	// id is larger for clusters that are newer. home is set for the cluster that search is part of, which is the last to give way.
+	party parties.Party
 	id    int64
 	home  bool
 }
@@ -50,7 +51,7 @@ type place struct {
 	// own is locked while the objects of the member change.
 	own sync.Mutex
 	// party and home are as in taken. Only who has locked own uses them.
-	party string
+	party parties.Party
 	home  bool
 	// gaveWay is set while something of the member is closed because it had most.
 	gaveWay atomic.Bool
@@ -65,7 +66,7 @@ func (p *pool) add(m *clusterRights, bytes int) {
 		delete(p.of, m)
 	} else {
 		p.of[m] = taken{
-			all: all, wide: m.used[clusterWide], largest: m.most, party: cmp.Or(m.party, m.name), id: m.clusterID, home: m.home,
+			all: all, wide: m.used[clusterWide], largest: m.most, party: m.party, id: m.clusterID, home: m.home,
 		}
 	}
 }
@@ -145,7 +146,7 @@ func (p *pool) parties(limit int) (all []*share) {
 	slices.SortFunc(members, func(a, b *candidate) int {
 		return cmp.Or(cmp.Compare(a.id, b.id), cmp.Compare(a.member.name, b.member.name))
 	})
-	names := map[string]*share{}
+	names := map[parties.Party]*share{}
 	rest := limit / keptShare
 	for _, c := range members {
 		of := names[c.party]

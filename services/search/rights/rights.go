@@ -20,6 +20,7 @@ import (
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/klog/v2"
 
+	"github.com/tripod-k8s/tripod/services/search/parties"
 	"github.com/tripod-k8s/tripod/services/search/store"
 	"github.com/tripod-k8s/tripod/services/search/store/access"
 )
@@ -181,7 +182,7 @@ func (r *Rights) take(now *index) {
 	}
 	for name := range now.Generations {
 		if r.members[name] == nil {
-			r.members[name] = &clusterRights{name: name, limits: r.limits, place: place{pool: r.pool}}
+			r.members[name] = &clusterRights{name: name, limits: r.limits, place: place{pool: r.pool, party: parties.OfCluster(name)}}
 		}
 	}
 	r.mu.Unlock()

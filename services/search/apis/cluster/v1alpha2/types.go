@@ -38,11 +38,6 @@ type PediaCluster struct {
 	Status ClusterStatus `json:"status"`
 }
 
-// PartyAnnotation of a PediaCluster names the party that has made it: POLICY/NAMESPACE if a ClusterImportPolicy has made it of a source in
-// a namespace. All PediaClusters of a party have one share of what search has for clusters. Without the annotation, a PediaCluster has a
-// share of its own.
-const PartyAnnotation = "tripod-k8s.io/party"
-
 // ClusterSpec says how to reach a cluster, and what to copy.
 type ClusterSpec struct {
 	// Kubeconfig of the cluster. It replaces the fields below.
@@ -187,6 +182,10 @@ type ClusterStatus struct {
 	ShardingName  string             `json:"shardingName,omitempty"`
 	Conditions    []metav1.Condition `json:"conditions,omitempty"`
 	SyncResources []GroupStatus      `json:"syncResources,omitempty"`
+
+	// Not of Clusterpedia: POLICY/NAMESPACE if a ClusterImportPolicy makes the PediaCluster of a source in a namespace. All of them have one
+	// share of what search has for clusters. Without it, a PediaCluster has a share of its own. Search writes it.
+	Party string `json:"party,omitempty"`
 }
 
 // GroupStatus is the state of the resources of a group.
