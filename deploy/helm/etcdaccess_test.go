@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -58,15 +59,22 @@ func TestWhatAPodCanReadInEtcd(t *testing.T) {
 			"etcd-snapshot -> etcd": all, "etcd-access -> etcd": all,
 			"etcd-extensions-snapshot -> etcd-extensions": all, "etcd-extensions-access -> etcd-extensions": all,
 		},
+		"partition": {
+			"core -> etcd": {"built-in"}, "extensions -> etcd": ofExtensions, "aggregator -> etcd": {"APIServices"},
+			"wardle -> etcd": {"flunders"}, "search -> etcd": {"queries"}, "etcd-snapshot -> etcd": all, "etcd-access -> etcd": all,
+			"extensions-shop -> etcd": ofShop, "extensions-shop -> etcd-extensions-shop": ofShop,
+			"etcd-extensions-shop-snapshot -> etcd-extensions-shop": all, "etcd-extensions-shop-access -> etcd-extensions-shop": all,
+		},
 	} {
 		t.Run(mode, func(t *testing.T) {
-			r := render(t, "etcd: {mode: "+mode+", snapshots: {enabled: true}}\n"+
+			own := mode == "partition"
+			r := render(t, "etcd: {mode: "+strings.Replace(mode, "partition", "shared", 1)+", snapshots: {enabled: true}}\n"+
 				"services: {wardle: {image: {repository: a}, groups: [wardle.example.com]}, search: {image: {repository: a}}}\n"+
-				"extensions: {partitions: {shop: {groups: [shop.example.com]}}}")
+				"extensions: {partitions: {shop: {groups: [shop.example.com], etcd: {enabled: "+strconv.FormatBool(own)+"}}}}")
 			var made secrets.Config
 			require.NoError(t, yaml.UnmarshalStrict([]byte(find(t, r, "ConfigMap", "tripod-certificates", &corev1.ConfigMap{}).Data["config.yaml"]), &made))
 			got := map[string][]string{}
-			for _, etcd := range []string{"etcd", "etcd-extensions"} {
+			for _, etcd := range []string{"etcd", "etcd-extensions", "etcd-extensions-shop"} {
 				issued := slices.DeleteFunc(slices.Clone(made.Certificates), func(c secrets.CertificateConfig) bool { return c.Authority != "tripod-"+etcd+"-ca" })
 				if len(issued) == 0 {
 					continue
