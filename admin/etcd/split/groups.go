@@ -433,7 +433,27 @@ func (m *move) hand(ctx context.Context) error {
 	if !answer.Succeeded {
 		return errors.New("writes were no longer paused: nothing was moved; run this again")
 	}
-	m.result.Floor = floor
+	return m.settle(ctx, record)
+}
+
+// settle makes sure that the floor is beyond what clients know of the source, which others may have raised until the switch.
+func (m *move) settle(ctx context.Context, record placement.Record) error {
+	last, err := revision(ctx, m.source)
+	if err != nil {
+		return err
+	}
+	if last >= record.Floor {
+		if err := m.raise(ctx, last+ahead/5); err != nil {
+			return err
+		}
+		if record.Floor, err = revision(ctx, m.target); err != nil {
+			return err
+		}
+		if err := m.change(ctx, m.shared, m.keys.Put(record)); err != nil {
+			return fmt.Errorf("cannot write to --%s: %w", m.GroupOptions.Shared.Flag, err)
+		}
+	}
+	m.result.Floor = record.Floor
 	return nil
 }
 

@@ -134,6 +134,46 @@ func TestWritesUntilThePauseMove(t *testing.T) {
 	p.expect(t, away, contents(t, p.source, widgetsP))
 }
 
+// Writes of other groups go on in the source, and lists of the group have their revision.
+func TestTheFloorIsBeyondWritesOfOtherGroups(t *testing.T) {
+	for _, line := range []string{"comparing both etcds", "switching"} {
+		for _, to := range []string{away, back} {
+			t.Run(line+" to "+to, func(t *testing.T) {
+				p := newMoving(t)
+				_, err := p.move(t.Context(), other(to), nil, nil)
+				require.NoError(t, err)
+				source, target := p.source, p.target
+				if to == back {
+					source, target = target, source
+				}
+				report, err := p.move(t.Context(), to, func(at string) {
+					if at == line {
+						writeOther(t, source, 2*ahead)
+					}
+				}, nil)
+				require.NoError(t, err)
+				listed, err := revision(t.Context(), source)
+				require.NoError(t, err)
+				assert.Greater(t, report.Floor, listed, "a watch from then would miss events")
+				state, err := movedKeys.Read(t.Context(), p.source)
+				require.NoError(t, err)
+				assert.Equal(t, report.Floor, state.Record.Floor)
+				now, err := revision(t.Context(), target)
+				require.NoError(t, err)
+				assert.GreaterOrEqual(t, now, report.Floor)
+			})
+		}
+	}
+}
+
+func writeOther(t *testing.T, etcd *clientv3.Client, revisions int64) {
+	t.Helper()
+	s := split{target: etcd, Options: Options{Progress: func(string) {}}}
+	now, err := revision(t.Context(), etcd)
+	require.NoError(t, err)
+	require.NoError(t, s.writeUntil(t.Context(), now, now+revisions))
+}
+
 // TestAMoveThatIsInterrupted interrupts a move at each line of its progress. Afterwards, the objects are in one etcd.
 func TestAMoveThatIsInterrupted(t *testing.T) {
 	for _, to := range []string{away, back} {

@@ -5,7 +5,6 @@ package placement
 
 import (
 	"context"
-	"crypto/rand"
 	"fmt"
 	"sync"
 	"sync/atomic"
@@ -43,6 +42,8 @@ type Groups struct {
 
 	mu     sync.Mutex
 	byName map[string]*group
+	// farthest is another farthest, if not 0.
+	farthest int64
 }
 
 // group is an API group.
@@ -67,8 +68,8 @@ type place struct {
 	own  bool
 	// record is that of the shared etcd, or its zero value if there is none.
 	record Record
-	// known is the revision up to which the fence is known to be open.
-	known atomic.Int64
+	// known is the revision up to which the fence is known to be open, and reached a revision that etcd has had.
+	known, reached atomic.Int64
 	// context ends when the objects have moved.
 	context context.Context //nolint:containedctx // the time in which the objects are there
 	leave   context.CancelFunc
@@ -125,13 +126,16 @@ func (g *group) find(ctx context.Context) (found *place, revision int64, err err
 		return nil, 0, err
 	}
 	state, err := g.keys.Read(ctx, shared)
-	if err == nil && g.own != nil && state.Record == nil && !state.HasObjects {
-		if err = g.claim(ctx, shared); err == nil {
-			state, err = g.keys.Read(ctx, shared)
-		}
-	}
 	if err != nil {
 		return nil, 0, fmt.Errorf("etcd does not answer where its objects are: %w", err)
+	}
+	if g.own != nil && state.Record == nil && !state.HasObjects {
+		if err := g.claim(ctx, shared, state.Revision); err != nil {
+			return nil, 0, err
+		}
+		if state, err = g.keys.Read(ctx, shared); err != nil {
+			return nil, 0, fmt.Errorf("etcd does not answer where its objects are: %w", err)
+		}
 	}
 	found = &place{group: g, etcd: g.Shared, own: state.IsOwn()}
 	if state.Record != nil {
@@ -145,6 +149,7 @@ func (g *group) find(ctx context.Context) (found *place, revision int64, err err
 	} else if g.own != nil {
 		go g.announce() //nolint:gosec // it outlives the request
 	}
+	found.reach(at.Revision)
 	found.known.Store(shut)
 	if found.isOpen(at) {
 		found.known.Store(at.Revision)
@@ -186,45 +191,6 @@ func (p *place) isOpen(s State) bool {
 	return !s.Paused && record.Own == p.own && record.Move == p.record.Move
 }
 
-// claim has a group without objects use its own etcd. Another replica may do the same, or create an object in the shared etcd.
-func (g *group) claim(ctx context.Context, shared clientv3.KV) error {
-	client, err := g.Clients.Client(g.own)
-	if err != nil {
-		return err
-	}
-	record := Record{Own: true, Move: rand.Text()}
-	answer, err := client.Txn(ctx).
-		If(clientv3.Compare(clientv3.CreateRevision(g.keys.Record), "=", 0), g.keys.Empty()).
-		Then(g.keys.Put(record)).Commit()
-	if err != nil {
-		return err
-	}
-	if !answer.Succeeded {
-		state, err := g.keys.Read(ctx, client)
-		if err != nil {
-			return err
-		}
-		if !state.IsOwn() || state.HasObjects {
-			return g.claimed(ctx, shared)
-		}
-		record.Move = state.Record.Move
-	}
-	_, err = shared.Txn(ctx).
-		If(clientv3.Compare(clientv3.CreateRevision(g.keys.Record), "=", 0), g.keys.Empty()).
-		Then(g.keys.Put(record)).Commit()
-	return err
-}
-
-// claimed returns nil if another replica has claimed the group. Otherwise its etcd has what is left of a move that has died, or of another
-// cluster.
-func (g *group) claimed(ctx context.Context, shared clientv3.KV) error {
-	state, err := g.keys.Read(ctx, shared)
-	if err == nil && !state.IsOwn() {
-		err = fmt.Errorf("the etcd %v has objects of the group that no move has brought there", g.own.Transport.ServerList)
-	}
-	return err
-}
-
 // announce tells the etcd of the group's own which service would use it.
 func (g *group) announce() {
 	ctx, cancel := context.WithTimeout(context.Background(), findTimeout)
@@ -249,12 +215,17 @@ func (p *place) reopen(ctx context.Context, kv clientv3.KV) error {
 	if !p.isOpen(state) || p.context.Err() != nil {
 		return p.group.moving()
 	}
-	for known := p.known.Load(); known < state.Revision; known = p.known.Load() {
-		if p.known.CompareAndSwap(known, state.Revision) {
-			break
+	raiseTo(&p.known, state.Revision)
+	return nil
+}
+
+// raiseTo raises a number, unless it is as large.
+func raiseTo(number *atomic.Int64, to int64) {
+	for is := number.Load(); is < to; is = number.Load() {
+		if number.CompareAndSwap(is, to) {
+			return
 		}
 	}
-	return nil
 }
 
 // follow returns once the objects have moved, and has their new place found.

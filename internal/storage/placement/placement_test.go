@@ -63,7 +63,11 @@ func (e etcds) groups(hasOwn bool) *Groups {
 // storage returns what a replica uses for boats.
 func (e etcds) storage(t *testing.T, hasOwn bool) storage.Interface {
 	t.Helper()
-	groups := e.groups(hasOwn)
+	return e.storageOf(t, e.groups(hasOwn))
+}
+
+func (e etcds) storageOf(t *testing.T, groups *Groups) storage.Interface {
+	t.Helper()
 	config := groups.Shared
 	newFunc := func() runtime.Object { return &unstructured.Unstructured{} }
 	newListFunc := func() runtime.Object { return &unstructured.UnstructuredList{} }
@@ -133,10 +137,16 @@ func TestAGroupWithObjectsStaysUntilItMoves(t *testing.T) {
 	s := e.storage(t, true)
 	require.NoError(t, create(t, s, "b"))
 	assert.False(t, has(t, e.own))
+	e.requireReader(t)
+}
+
+// requireReader waits until the own etcd knows who would use it.
+func (e etcds) requireReader(t *testing.T) {
+	t.Helper()
 	require.Eventually(t, func() bool {
 		state, err := keysOfTest.Read(t.Context(), e.own)
 		return err == nil && state.Reader == "extensions-big"
-	}, patience, 10*time.Millisecond, "the etcd knows who would use it")
+	}, patience, 10*time.Millisecond)
 }
 
 func TestAGroupDoesNotGoWhereAMoveHasLeftObjects(t *testing.T) {
@@ -146,12 +156,123 @@ func TestAGroupDoesNotGoWhereAMoveHasLeftObjects(t *testing.T) {
 			put(t, e.own, record)
 			_, err := e.own.Put(t.Context(), "/registry/example.com/boats/old", "{}")
 			require.NoError(t, err)
-			requireUnavailable(t, create(t, e.storage(t, true), "a"), "has objects of the group that no move has brought there")
-			state, err := keysOfTest.Read(t.Context(), e.shared)
-			require.NoError(t, err)
-			assert.Nil(t, state.Record)
+			s := e.storage(t, true)
+			require.NoError(t, create(t, s, "a"))
+			assert.True(t, has(t, e.shared))
+			assert.Len(t, list(t, s).Items, 1)
+			e.requireReader(t)
 		})
 	}
+}
+
+// write raises the revision of an etcd, as writes of other groups do.
+func write(t *testing.T, client *clientv3.Client, times int) {
+	t.Helper()
+	for range times {
+		_, err := client.Put(t.Context(), "/registry/configmaps/default/a", "")
+		require.NoError(t, err)
+	}
+}
+
+// A client may have listed the group while it was empty in the shared etcd, of which the revision is later.
+func TestAGroupThatGoesToItsOwnEtcdHidesNoEvents(t *testing.T) {
+	e := startEtcds(t)
+	write(t, e.shared, 300)
+	before := list(t, e.storage(t, false)).GetResourceVersion()
+	s := e.storage(t, true)
+	requireExpired(t, s, before)
+	require.NoError(t, create(t, s, "a"))
+	requireExpired(t, s, before)
+	exact := storage.ListOptions{ResourceVersion: before, Recursive: true, Predicate: storage.Everything}
+	exact.Predicate.Limit = 10
+	assert.True(t, apierrors.IsResourceExpired(s.GetList(t.Context(), directory, exact, &unstructured.UnstructuredList{})), "a list with a limit is exact")
+	after := list(t, s).GetResourceVersion()
+	assert.Greater(t, versionOf(after), versionOf(before))
+	require.NoError(t, create(t, s, "b"))
+	requireAdded(t, s, after, "b")
+}
+
+func TestAGroupStaysWhileItsOwnEtcdIsFarBehind(t *testing.T) {
+	e := startEtcds(t)
+	write(t, e.shared, 300)
+	groups := e.groups(true)
+	groups.farthest = 200
+	require.NoError(t, create(t, e.storageOf(t, groups), "a"))
+	assert.True(t, has(t, e.shared))
+	e.requireReader(t)
+}
+
+// Others may write while a group goes to its own etcd.
+func TestTheFloorOfAGroupIsBeyondWhatItsClientsKnow(t *testing.T) {
+	e := startEtcds(t)
+	write(t, e.shared, 300)
+	group := e.groups(true).group(groupName)
+	require.NoError(t, group.decide(t.Context(), e.shared, e.own, Record{Own: true, Move: "first", Floor: 5}))
+	state, err := keysOfTest.Read(t.Context(), e.shared)
+	require.NoError(t, err)
+	assert.Greater(t, state.Record.Floor, int64(300))
+	own, err := keysOfTest.Read(t.Context(), e.own)
+	require.NoError(t, err)
+	assert.GreaterOrEqual(t, own.Revision, state.Record.Floor)
+}
+
+func TestAResourceVersionBeyondTheEtcdIsRefused(t *testing.T) {
+	e := startEtcds(t)
+	s := e.storage(t, true)
+	require.NoError(t, create(t, s, "a"))
+	const beyond = "1000000"
+	requireExpired(t, s, beyond)
+	for name, opts := range map[string]storage.ListOptions{
+		"not older than": {ResourceVersion: beyond, ResourceVersionMatch: metav1.ResourceVersionMatchNotOlderThan},
+		"exact":          {ResourceVersion: beyond, ResourceVersionMatch: metav1.ResourceVersionMatchExact},
+		"any":            {ResourceVersion: beyond},
+	} {
+		opts.Recursive, opts.Predicate = true, storage.Everything
+		err := s.GetList(t.Context(), directory, opts, &unstructured.UnstructuredList{})
+		assert.True(t, storage.IsTooLargeResourceVersion(err), "%s: %v", name, err)
+	}
+	err := s.Get(t.Context(), directory+"/a", storage.GetOptions{ResourceVersion: beyond}, &unstructured.Unstructured{})
+	assert.True(t, storage.IsTooLargeResourceVersion(err), "%v", err)
+	_, err = s.Watch(t.Context(), directory, storage.ListOptions{ResourceVersion: beyond, Recursive: true, Predicate: storage.Everything, SendInitialEvents: new(true)})
+	assert.True(t, storage.IsTooLargeResourceVersion(err), "%v", err)
+	rest := storage.ListOptions{Recursive: true, Predicate: storage.Everything}
+	rest.Predicate.Continue, err = storage.EncodeContinue(directory+"/a", directory+"/", 1_000_000)
+	require.NoError(t, err)
+	assert.True(t, apierrors.IsResourceExpired(s.GetList(t.Context(), directory, rest, &unstructured.UnstructuredList{})), "the rest of a list")
+	// What another replica has written is not beyond.
+	other := e.storage(t, true)
+	_ = list(t, other)
+	write(t, e.own, 5)
+	require.NoError(t, create(t, s, "b"))
+	last := list(t, s).GetResourceVersion()
+	require.NoError(t, create(t, s, "c"))
+	requireAdded(t, other, last, "c")
+}
+
+// requireExpired fails the test unless a watch from a resourceVersion has to list again.
+func requireExpired(t *testing.T, s storage.Interface, version string) {
+	t.Helper()
+	event := first(t, s, version)
+	require.Equal(t, watch.Error, event.Type)
+	assert.True(t, apierrors.IsResourceExpired(apierrors.FromObject(event.Object)))
+}
+
+func requireAdded(t *testing.T, s storage.Interface, version, name string) {
+	t.Helper()
+	event := first(t, s, version)
+	require.Equal(t, watch.Added, event.Type)
+	assert.Equal(t, name, event.Object.(*unstructured.Unstructured).GetName())
+}
+
+// first returns the first event of a watch.
+func first(t *testing.T, s storage.Interface, version string) watch.Event {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	watching, err := s.Watch(ctx, directory, storage.ListOptions{ResourceVersion: version, Recursive: true, Predicate: storage.Everything})
+	require.NoError(t, err)
+	defer watching.Stop()
+	return <-watching.ResultChan()
 }
 
 func TestWritesPause(t *testing.T) {
