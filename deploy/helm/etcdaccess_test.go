@@ -269,9 +269,10 @@ func TestTheFormerUserGoesWithTheLastReplicaThatUsesIt(t *testing.T) {
 	}
 }
 
-// clusterWith returns the URL of a cluster that has these Deployments, and nothing else.
-func clusterWith(t *testing.T, deployments ...*appsv1.Deployment) string {
+// clusterWith returns the URL of a cluster that has these Deployments and StatefulSets, and nothing else.
+func clusterWith(t *testing.T, objects ...metav1.Object) string {
 	t.Helper()
+	deployments := appsv1.DeploymentList{TypeMeta: metav1.TypeMeta{APIVersion: "apps/v1", Kind: "DeploymentList"}}
 	answers := map[string]any{
 		"/version": version.Info{Major: "1", Minor: "36", GitVersion: "v1.36.0"},
 		"/api":     metav1.APIVersions{Versions: []string{"v1"}},
@@ -281,9 +282,17 @@ func clusterWith(t *testing.T, deployments ...*appsv1.Deployment) string {
 		"/apis/apps/v1": metav1.APIResourceList{GroupVersion: "apps/v1", APIResources: []metav1.APIResource{
 			{Name: "deployments", Kind: "Deployment", Namespaced: true}, {Name: "statefulsets", Kind: "StatefulSet", Namespaced: true}}},
 	}
-	for _, d := range deployments {
-		answers["/apis/apps/v1/namespaces/"+namespace+"/deployments/"+d.Name] = d
+	const directory = "/apis/apps/v1/namespaces/" + namespace
+	for _, object := range objects {
+		switch object := object.(type) {
+		case *appsv1.Deployment:
+			deployments.Items = append(deployments.Items, *object)
+			answers[directory+"/deployments/"+object.Name] = object
+		case *appsv1.StatefulSet:
+			answers[directory+"/statefulsets/"+object.Name] = object
+		}
 	}
+	answers[directory+"/deployments"] = deployments
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
 		answer, ok := answers[r.URL.Path]
