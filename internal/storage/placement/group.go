@@ -53,6 +53,11 @@ type group struct {
 	keys Keys
 	own  *storagebackend.Config
 
+	// users is how many storages use the group. The mutex of Groups guards it. context ends with the last.
+	users   int
+	context context.Context //nolint:containedctx // the time in which the group is in use
+	end     context.CancelFunc
+
 	current atomic.Pointer[place]
 	// finding is held while the group is looked for.
 	finding sync.Mutex
@@ -75,21 +80,39 @@ type place struct {
 	leave   context.CancelFunc
 }
 
+// group returns a group until its caller releases it.
 func (g *Groups) group(name string) *group {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if existing, ok := g.byName[name]; ok {
-		return existing
+	used, ok := g.byName[name]
+	if !ok {
+		used = g.newGroup(name)
+		if g.byName == nil {
+			g.byName = map[string]*group{}
+		}
+		g.byName[name] = used
 	}
+	used.users++
+	return used
+}
+
+func (g *Groups) newGroup(name string) *group {
 	made := &group{Groups: g, name: name, keys: KeysOf(g.Shared.Prefix, name)}
+	made.context, made.end = context.WithCancel(context.Background())
 	if own, ok := g.Own(name); ok {
 		made.own = &own
 	}
-	if g.byName == nil {
-		g.byName = map[string]*group{}
-	}
-	g.byName[name] = made
 	return made
+}
+
+// release forgets the group, and what follows it, once nothing uses it.
+func (g *group) release() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.users--; g.users == 0 {
+		delete(g.byName, g.name)
+		g.end()
+	}
 }
 
 // place returns where the objects of the group are.
@@ -101,6 +124,9 @@ func (g *group) place(ctx context.Context) (*place, error) {
 	defer g.finding.Unlock()
 	if current := g.current.Load(); current != nil && current.context.Err() == nil {
 		return current, nil
+	}
+	if g.context.Err() != nil {
+		return nil, g.unavailable("the resource is being removed")
 	}
 	if g.failed != nil && time.Since(g.at) < failurePeriod {
 		return nil, g.failed
@@ -154,7 +180,7 @@ func (g *group) find(ctx context.Context) (found *place, revision int64, err err
 	if found.isOpen(at) {
 		found.known.Store(at.Revision)
 	}
-	found.context, found.leave = context.WithCancel(context.Background())
+	found.context, found.leave = context.WithCancel(g.context)
 	return found, state.Revision, nil
 }
 
@@ -232,22 +258,28 @@ func raiseTo(number *atomic.Int64, to int64) {
 func (p *place) follow(revision int64) {
 	p.await(revision)
 	p.leave()
-	p.group.place(context.Background()) //nolint:errcheck // the next request tries again
+	if p.group.context.Err() == nil {
+		p.group.place(context.Background()) //nolint:errcheck // the next request tries again
+	}
 }
 
-// await returns once the objects have moved.
+// await returns once the objects have moved, or the group is not used any more.
 func (p *place) await(revision int64) {
 	shared, err := p.group.Clients.Client(&p.group.Shared)
 	if err != nil {
 		return
 	}
 	for p.hear(shared, revision) {
-		<-time.After(retryInterval)
+		select {
+		case <-time.After(retryInterval):
+		case <-p.context.Done():
+			return
+		}
 		ctx, cancel := context.WithTimeout(p.context, findTimeout)
 		state, err := p.group.keys.Read(ctx, shared)
 		cancel()
 		if err != nil {
-			continue // the watch ends, too
+			continue
 		}
 		if p.moved(state.Record) {
 			return

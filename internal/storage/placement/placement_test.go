@@ -5,8 +5,12 @@ package placement
 
 import (
 	"context"
+	"fmt"
 	"net/http"
+	"runtime/pprof"
 	"strconv"
+	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -26,6 +30,7 @@ import (
 	"k8s.io/apiserver/pkg/storage/etcd3/testserver"
 	"k8s.io/apiserver/pkg/storage/storagebackend"
 	"k8s.io/apiserver/pkg/storage/storagebackend/factory"
+	"k8s.io/client-go/tools/cache"
 
 	"github.com/tripod-k8s/tripod/internal/storage/etcdclient"
 )
@@ -45,7 +50,20 @@ type etcds struct {
 
 func startEtcds(t *testing.T) etcds {
 	t.Helper()
-	return etcds{testserver.RunEtcd(t, nil).Client, testserver.RunEtcd(t, nil).Client}
+	return etcds{startEtcd(t), startEtcd(t)}
+}
+
+// starting is held until an etcd has the ports that were chosen for it.
+var starting sync.Mutex
+
+// startEtcd starts an etcd that elects itself at once.
+func startEtcd(t *testing.T) *clientv3.Client {
+	t.Helper()
+	starting.Lock()
+	defer starting.Unlock()
+	config := testserver.NewTestConfig(t)
+	config.TickMs, config.ElectionMs = 10, 100
+	return testserver.RunEtcd(t, config).Client
 }
 
 func configOf(client *clientv3.Client) storagebackend.Config {
@@ -54,16 +72,27 @@ func configOf(client *clientv3.Client) storagebackend.Config {
 	return *config
 }
 
-func (e etcds) groups(hasOwn bool) *Groups {
-	return &Groups{Clients: &etcdclient.Clients{}, Shared: configOf(e.shared), Name: "extensions-big", Own: func(string) (storagebackend.Config, bool) {
-		return configOf(e.own), hasOwn
+func (e etcds) groups(t *testing.T, hasOwn bool) *Groups {
+	t.Helper()
+	shared, own := configOf(e.shared), configOf(e.own)
+	groups := &Groups{Clients: &etcdclient.Clients{}, Shared: shared, Name: "extensions-big", Own: func(string) (storagebackend.Config, bool) {
+		return own, hasOwn
 	}}
+	// An etcd waits for the watches of its clients when it ends.
+	t.Cleanup(func() {
+		for _, config := range []*storagebackend.Config{&shared, &own} {
+			if client, err := groups.Clients.Client(config); assert.NoError(t, err) {
+				client.Close() //nolint:errcheck // nothing is pending
+			}
+		}
+	})
+	return groups
 }
 
 // storage returns what a replica uses for boats.
 func (e etcds) storage(t *testing.T, hasOwn bool) storage.Interface {
 	t.Helper()
-	return e.storageOf(t, e.groups(hasOwn))
+	return e.storageOf(t, e.groups(t, hasOwn))
 }
 
 func (e etcds) storageOf(t *testing.T, groups *Groups) storage.Interface {
@@ -118,6 +147,7 @@ func requireUnavailable(t *testing.T, err error, why string) {
 }
 
 func TestAGroupWithoutObjectsGoesToItsOwnEtcd(t *testing.T) {
+	t.Parallel()
 	e := startEtcds(t)
 	first, second := e.storage(t, true), e.storage(t, true)
 	old := e.storage(t, false)
@@ -132,6 +162,7 @@ func TestAGroupWithoutObjectsGoesToItsOwnEtcd(t *testing.T) {
 }
 
 func TestAGroupWithObjectsStaysUntilItMoves(t *testing.T) {
+	t.Parallel()
 	e := startEtcds(t)
 	require.NoError(t, create(t, e.storage(t, false), "a"))
 	s := e.storage(t, true)
@@ -150,8 +181,10 @@ func (e etcds) requireReader(t *testing.T) {
 }
 
 func TestAGroupDoesNotGoWhereAMoveHasLeftObjects(t *testing.T) {
+	t.Parallel()
 	for name, record := range map[string]Record{"that has died": {Own: true, Move: "died"}, "that has gone back": {Move: "back"}} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			e := startEtcds(t)
 			put(t, e.own, record)
 			_, err := e.own.Put(t.Context(), "/registry/example.com/boats/old", "{}")
@@ -176,6 +209,7 @@ func write(t *testing.T, client *clientv3.Client, times int) {
 
 // A client may have listed the group while it was empty in the shared etcd, of which the revision is later.
 func TestAGroupThatGoesToItsOwnEtcdHidesNoEvents(t *testing.T) {
+	t.Parallel()
 	e := startEtcds(t)
 	write(t, e.shared, 300)
 	before := list(t, e.storage(t, false)).GetResourceVersion()
@@ -193,9 +227,10 @@ func TestAGroupThatGoesToItsOwnEtcdHidesNoEvents(t *testing.T) {
 }
 
 func TestAGroupStaysWhileItsOwnEtcdIsFarBehind(t *testing.T) {
+	t.Parallel()
 	e := startEtcds(t)
 	write(t, e.shared, 300)
-	groups := e.groups(true)
+	groups := e.groups(t, true)
 	groups.farthest = 200
 	require.NoError(t, create(t, e.storageOf(t, groups), "a"))
 	assert.True(t, has(t, e.shared))
@@ -204,9 +239,10 @@ func TestAGroupStaysWhileItsOwnEtcdIsFarBehind(t *testing.T) {
 
 // Others may write while a group goes to its own etcd.
 func TestTheFloorOfAGroupIsBeyondWhatItsClientsKnow(t *testing.T) {
+	t.Parallel()
 	e := startEtcds(t)
 	write(t, e.shared, 300)
-	group := e.groups(true).group(groupName)
+	group := e.groups(t, true).group(groupName)
 	require.NoError(t, group.decide(t.Context(), e.shared, e.own, Record{Own: true, Move: "first", Floor: 5}))
 	state, err := keysOfTest.Read(t.Context(), e.shared)
 	require.NoError(t, err)
@@ -217,6 +253,7 @@ func TestTheFloorOfAGroupIsBeyondWhatItsClientsKnow(t *testing.T) {
 }
 
 func TestAResourceVersionBeyondTheEtcdIsRefused(t *testing.T) {
+	t.Parallel()
 	e := startEtcds(t)
 	s := e.storage(t, true)
 	require.NoError(t, create(t, s, "a"))
@@ -276,6 +313,7 @@ func first(t *testing.T, s storage.Interface, version string) watch.Event {
 }
 
 func TestWritesPause(t *testing.T) {
+	t.Parallel()
 	e := startEtcds(t)
 	s, other := e.storage(t, false), e.storage(t, false)
 	require.NoError(t, create(t, s, "a"))
@@ -304,6 +342,7 @@ func (e etcds) move(t *testing.T, r Record) {
 }
 
 func TestAReplicaFollowsAMove(t *testing.T) {
+	t.Parallel()
 	e := startEtcds(t)
 	require.NoError(t, create(t, e.storage(t, false), "a"))
 	s := e.storage(t, true)
@@ -336,6 +375,7 @@ func TestAReplicaFollowsAMove(t *testing.T) {
 }
 
 func TestAnEtcdWithoutTheObjectsIsNotUsed(t *testing.T) {
+	t.Parallel()
 	e := startEtcds(t)
 	e.move(t, Record{Own: true, Move: "first"})
 	for name, test := range map[string]struct {
@@ -343,7 +383,7 @@ func TestAnEtcdWithoutTheObjectsIsNotUsed(t *testing.T) {
 		hasOwn bool
 		want   string
 	}{
-		"another one":                 {etcds{e.shared, testserver.RunEtcd(t, nil).Client}, true, "does not have its objects"},
+		"another one":                 {etcds{e.shared, startEtcd(t)}, true, "does not have its objects"},
 		"none":                        {e, false, "its objects are in an etcd of their own: give --group-etcd-servers, or move them"},
 		"the shared one in its place": {etcds{e.own, e.own}, true, ""},
 	} {
@@ -357,6 +397,7 @@ func TestAnEtcdWithoutTheObjectsIsNotUsed(t *testing.T) {
 }
 
 func TestAnEtcdThatIsClosedIsNotWritten(t *testing.T) {
+	t.Parallel()
 	e := startEtcds(t)
 	e.move(t, Record{Own: true, Move: "first"})
 	s := e.storage(t, true)
@@ -371,6 +412,7 @@ func TestAnEtcdThatIsClosedIsNotWritten(t *testing.T) {
 }
 
 func TestAReplicaDoesNotStartWithoutTheEtcdOfAGroup(t *testing.T) {
+	t.Parallel()
 	e := startEtcds(t)
 	for _, name := range []string{"boats.example.com", "cars.example.com", "boats.example.org"} {
 		_, err := e.shared.Put(t.Context(), "/registry/apiextensions.k8s.io/customresourcedefinitions/"+name, "")
@@ -379,18 +421,19 @@ func TestAReplicaDoesNotStartWithoutTheEtcdOfAGroup(t *testing.T) {
 	serves := func(groups ...string) func(string) bool {
 		return func(group string) bool { return len(groups) == 0 || groups[0] == group }
 	}
-	require.NoError(t, e.groups(false).Check(t.Context(), serves()))
+	require.NoError(t, e.groups(t, false).Check(t.Context(), serves()))
 	put(t, e.shared, Record{Own: true, Move: "first"})
-	err := e.groups(false).Check(t.Context(), serves())
+	err := e.groups(t, false).Check(t.Context(), serves())
 	require.ErrorContains(t, err, "extensions-big cannot serve the API group example.com: its objects are in an etcd of their own; "+
 		"give --group-etcd-servers, or move them by tripod migrate groups --to extensions example.com")
-	require.NoError(t, e.groups(false).Check(t.Context(), serves("example.org")), "a group of another partition")
-	require.NoError(t, e.groups(true).Check(t.Context(), serves()))
+	require.NoError(t, e.groups(t, false).Check(t.Context(), serves("example.org")), "a group of another partition")
+	require.NoError(t, e.groups(t, true).Check(t.Context(), serves()))
 }
 
 func TestAStorageThatIsDestroyedIsNotMadeAgain(t *testing.T) {
+	t.Parallel()
 	e := startEtcds(t)
-	groups := e.groups(false)
+	groups := e.groups(t, false)
 	destroyed := 0
 	s := &placed{group: groups.group(groupName), make: func(*place) (storage.Interface, factory.DestroyFunc, error) {
 		return &nothing{}, func() { destroyed++ }, nil
@@ -406,3 +449,55 @@ func TestAStorageThatIsDestroyedIsNotMadeAgain(t *testing.T) {
 }
 
 type nothing struct{ storage.Interface }
+
+// A group without resources is not followed. Who may create definitions could otherwise have as many followed as there are names.
+func TestAGroupThatIsNotUsedIsForgotten(t *testing.T) {
+	t.Parallel()
+	e := startEtcds(t)
+	groups := e.groups(t, true)
+	make := groups.Decorate(func(etcdclient.NewRawStorage) generic.StorageDecorator {
+		return func(*storagebackend.ConfigForResource, string, func(runtime.Object) (string, error), func() runtime.Object, func() runtime.Object,
+			storage.AttrFunc, storage.IndexerFuncs, *cache.Indexers,
+		) (storage.Interface, factory.DestroyFunc, error) {
+			return &nothing{}, func() {}, nil
+		}
+	})
+	use := func(group, resource string) (destroy func()) {
+		s, destroy, err := make(groups.Shared.ForResource(schema.GroupResource{Group: group, Resource: resource}), "", nil, nil, nil, nil, nil, nil)
+		require.NoError(t, err)
+		_, release, err := s.(*placed).use(t.Context())
+		require.NoError(t, err)
+		release()
+		return destroy
+	}
+	var destroys []func()
+	for n := range 20 {
+		group := fmt.Sprintf("group%d.example.com", n)
+		destroys = append(destroys, use(group, "boats"), use(group, "cars"))
+	}
+	following := groups.byName["group7.example.com"].current.Load().context
+	for n, destroy := range destroys {
+		if n%2 == 0 {
+			destroy()
+			destroy()
+		}
+	}
+	assert.Len(t, groups.byName, 20, "each has another resource")
+	require.NoError(t, following.Err())
+	for n, destroy := range destroys {
+		if n%2 != 0 {
+			destroy()
+		}
+	}
+	assert.Empty(t, groups.byName)
+	require.Error(t, following.Err())
+	require.Eventually(t, func() bool { return !strings.Contains(goroutines(), "(*place).follow") }, patience, 10*time.Millisecond)
+	use("group7.example.com", "boats")()
+}
+
+// goroutines returns the stacks of all goroutines.
+func goroutines() string {
+	var stacks strings.Builder
+	pprof.Lookup("goroutine").WriteTo(&stacks, 1) //nolint:errcheck // a Builder takes all
+	return stacks.String()
+}

@@ -62,6 +62,8 @@ type made struct {
 	// users is how many requests use the storage. If retired, the last one destroys it. The mutex of placed guards both.
 	users   int
 	retired bool
+	// stay keeps the storage when its place ends.
+	stay func() bool
 }
 
 // use returns the storage in the etcd that has the objects now. The caller calls release.
@@ -83,7 +85,7 @@ func (s *placed) use(ctx context.Context) (used *made, release func(), err error
 		s.made.retire()
 		s.made = newMade(made, destroy, at)
 		mine := s.made
-		context.AfterFunc(at.context, func() { s.retire(mine) })
+		mine.stay = context.AfterFunc(at.context, func() { s.retire(mine) })
 	}
 	used = s.made
 	used.users++
@@ -111,6 +113,7 @@ func (m *made) retire() {
 	if m == nil {
 		return
 	}
+	m.stay()
 	if m.retired = true; m.users == 0 {
 		m.destroy()
 	}
@@ -119,8 +122,12 @@ func (m *made) retire() {
 func (s *placed) destroy() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.destroyed {
+		return
+	}
 	s.destroyed = true
 	s.made.retire()
+	s.group.release()
 }
 
 // Versioner implements storage.Interface.
