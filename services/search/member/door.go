@@ -165,12 +165,10 @@ func NewDoor(limits Limits) (*Door, error) {
 		return nil, err
 	}
 	larges := int(limits.memoryOfLarge() / (memoryOfText * limits.largest()))
-	watches := newPlaces(limits.Watches, limits.Watches)
-	watches.steady = true
 	return &Door{
 		Limits: limits, memory: semaphore.NewWeighted(limits.memoryOfBatches()), large: newPlaces(larges, larges), slow: newPlaces(1, 1),
 		largeOfRights: newPlaces(1, 1), patience: patience, listTime: listTime, writeTime: writeTime, endTime: endTime,
-		places: newPlaces(allPlaces, allPlaces), watches: watches,
+		places: newPlaces(allPlaces, allPlaces), watches: newSteadyPlaces(limits.Watches),
 		decoders:   make(chan struct{}, max(1, runtime.GOMAXPROCS(0)-1)),
 		allowances: map[string]*allowance{}, parties: map[parties.Party]weak.Pointer[shared]{},
 	}, nil

@@ -45,15 +45,16 @@ func manyKinds(n int) (kinds []streams.Kind) {
 
 // watchesOf has a door have so few watches.
 func watchesOf(door *Door, n int) {
-	door.watches = newPlaces(n, n)
-	door.watches.steady = true
+	door.watches = newSteadyPlaces(n)
 }
 
 // TestManyClustersOfAPartyHaveOneShareOfWatches has a party with many clusters take all watches, and then another cluster, which needs half of them.
+// TestClustersWithFewWatchesKeepThem is about what clusters have before others.
 func TestManyClustersOfAPartyHaveOneShareOfWatches(t *testing.T) {
 	const sybils = 10
 	door := newDoor(t, nil)
 	watchesOf(door, 80)
+	door.watches.small = 0
 	var tenant []*Member
 	for i := range sybils {
 		tenant = append(tenant, silent(t, door, fmt.Sprint("sybil", i), tenantParty))
@@ -174,8 +175,12 @@ func TestAPlaceThatIsNotLeftKeepsNoOtherWaiting(t *testing.T) {
 	p.mu.Lock()
 	assert.Zero(t, p.ending)
 	assert.Zero(t, p.freeing)
+	assert.Equal(t, 3, p.parties["liar"].has, "it counts what it does not leave")
 	p.mu.Unlock()
 	hangs.leave()
+	p.mu.Lock()
+	assert.Equal(t, 2, p.parties["liar"].has)
+	p.mu.Unlock()
 	assert.Equal(t, 3, p.count())
 	one.leave()
 	assert.Equal(t, 2, p.count())

@@ -4,9 +4,7 @@
 package member
 
 import (
-	"cmp"
 	"context"
-	"math"
 	"slices"
 	"sync"
 	"time"
@@ -19,8 +17,9 @@ type places struct {
 	// all is how many there are, and each how many a party may have.
 	all, each int
 	// steady is set if places are for long. A party loses one only to another that has no more than it then: who wants more than a fair share
-	// waits, and does not take turns with itself.
+	// waits, and does not take turns with itself. small is how many each cluster has before all that have more, or zero.
 	steady bool
+	small  int
 	// grace is the constant, except in tests.
 	grace time.Duration
 
@@ -28,7 +27,9 @@ type places struct {
 	parties map[any]*party
 	// taken are in the order in which they were taken, and used is how many these count for. waiting counts those that are asked for, ending
 	// those that will be left soon, and freeing is how many these count for.
-	taken                          []*place
+	taken []*place
+	// given counts all that were ever taken.
+	given                          int
 	used, waiting, ending, freeing int
 	// short is since when the first party in line needs more places than are free, or zero. looks is set while a timer looks at it again.
 	short time.Time
@@ -38,36 +39,6 @@ type places struct {
 // placesGrace is how long free places are kept for a party that needs more than there are, before others get them for as long, and how long
 // a place that its owner has to leave counts as one that will be free.
 const placesGrace = 10 * time.Second
-
-// partOf is a member of a party: by has the name of both.
-type partOf struct{ party, name any }
-
-// party has and wants places. What it has does not count those that it is about to lose.
-type party struct {
-	has   int
-	queue []*place
-	// used is for how long it has had places, of which half counts after each distrust, as of a time.
-	used time.Duration
-	asOf time.Time
-	// in is the party that this one is part of, or nil. parts counts those of this one.
-	in    *party
-	parts int
-}
-
-// whole returns the party that shares with others.
-func (a *party) whole() *party {
-	if a.in != nil {
-		return a.in
-	}
-	return a
-}
-
-// add counts places that the party has now.
-func (a *party) add(weight int) {
-	if a.has += weight; a.in != nil {
-		a.in.add(weight)
-	}
-}
 
 // place is one of them.
 type place struct {
@@ -81,14 +52,24 @@ type place struct {
 	// hurry is called when others wait, unless it is nil. end is set while the place is parked, and last if others of the party go before.
 	hurry, end func()
 	last       bool
-	// ending is set when the place is to be left, and late stops what has it count as taken again.
-	ending, left bool
-	late         *time.Timer
+	// ending is set when the place is to be left, and late stops what has it count as taken again. gone is set while its party does not count
+	// it.
+	ending, left, gone bool
+	late               *time.Timer
+	// number is larger for those that were taken later.
+	number int
 }
 
 // newPlaces returns places of which a party may have some.
 func newPlaces(all, each int) *places {
 	return &places{all: all, each: each, grace: placesGrace, parties: map[any]*party{}}
+}
+
+// newSteadyPlaces returns places for long.
+func newSteadyPlaces(all int) *places {
+	p := newPlaces(all, all)
+	p.steady, p.small = true, all/smallShare
+	return p
 }
 
 // take waits for a place. hurry may be nil. Otherwise the places call it whenever others wait, with their lock held.
@@ -132,7 +113,9 @@ func (p *places) add(by any, one *place) *place {
 	one.in, one.by, one.since, one.given = p, p.of(by, now), now, make(chan struct{})
 	one.by.queue = append(one.by.queue, one)
 	p.waiting++
-	p.share(now)
+	if !p.steady || len(one.by.queue) == 1 { // otherwise the line is as it was
+		p.share(now)
+	}
 	return one
 }
 
@@ -144,7 +127,10 @@ func (p *places) of(by any, now time.Time) *party {
 		p.parties[by] = one
 		if part, is := by.(partOf); is {
 			one.in = p.of(part.party, now)
-			one.in.parts++
+			if one.in.parts == nil {
+				one.in.parts = map[*party]bool{}
+			}
+			one.in.parts[one] = true
 		}
 	}
 	return one
@@ -193,11 +179,13 @@ func (p *places) give(now time.Time) {
 func (p *places) grant(to *party, now time.Time) {
 	one := to.queue[0]
 	to.queue = slices.Delete(to.queue, 0, 1)
-	to.add(one.weight)
+	p.counts(to, one.weight)
 	p.used += one.weight
 	p.waiting--
-	one.since = now
+	p.given++
+	one.since, one.number = now, p.given
 	p.taken = append(p.taken, one)
+	one.setParked(one.end != nil)
 	if close(one.given); one.granted != nil {
 		one.granted()
 	}
@@ -227,7 +215,7 @@ func (p *places) line(now time.Time) (line []*party) {
 		one.pass(now)
 		one.whole().pass(now)
 		if len(one.queue) == 0 {
-			if one.has == 0 && one.parts == 0 && one.used < time.Second {
+			if one.has == 0 && len(one.parts) == 0 && one.used < time.Second {
 				p.forget(name, one)
 			}
 			continue
@@ -236,32 +224,19 @@ func (p *places) line(now time.Time) (line []*party) {
 		case one.has >= p.each:
 		case p.steady || len(line) == 0:
 			line = append(line, one)
-		case one.compare(line[0]) < 0:
+		case p.compare(one, line[0]) < 0:
 			line[0] = one
 		}
 	}
-	slices.SortFunc(line, (*party).compare)
+	slices.SortFunc(line, p.compare)
 	return line
 }
 
 func (p *places) forget(name any, one *party) {
 	delete(p.parties, name)
 	if one.in != nil {
-		one.in.parts--
+		delete(one.in.parts, one)
 	}
-}
-
-// compare returns less than zero if a party is before another one in line.
-func (a *party) compare(b *party) int {
-	of, other := a.whole(), b.whole()
-	return cmp.Or(cmp.Compare(of.has, other.has), cmp.Compare(of.used, other.used), cmp.Compare(a.has, b.has), cmp.Compare(a.used, b.used),
-		a.queue[0].since.Compare(b.queue[0].since))
-}
-
-// pass has the use of a party count less as time passes.
-func (a *party) pass(now time.Time) {
-	a.used = time.Duration(float64(a.used) * math.Exp2(-now.Sub(a.asOf).Seconds()/distrust.Seconds()))
-	a.asOf = now
 }
 
 // press has those hurry that have places which others wait for, and takes one from the party with most that has parked one. If the first
@@ -276,45 +251,23 @@ func (p *places) press(now time.Time) {
 			one.hurry()
 		}
 	}
+	tried := p.newTrials()
 	for _, next := range line {
 		if p.isEnough(next) {
 			return
 		}
-		if one := p.loser(next); one != nil {
+		if one := tried.loser(next); one != nil {
 			p.end(one)
 			return
 		}
 	}
 }
 
-// loser returns the parked place that a party gets, or nil.
-func (p *places) loser(next *party) (most *place) {
-	for _, one := range p.taken {
-		if one.end == nil || one.ending || !p.loses(one, next) {
-			continue
-		}
-		if most == nil || one.goesBefore(most, next) {
-			most = one
-		}
-	}
-	return most
-}
-
-// goesBefore reports whether a place that was taken later than another one goes first.
-func (o *place) goesBefore(other *place, next *party) bool {
-	if first := cmp.Compare(other.by.whole().has, o.by.whole().has); first != 0 {
-		return first < 0
-	}
-	if o.last != other.last {
-		return !o.last
-	}
-	return o.by.has > other.by.has || o.by.has == other.by.has && (o.by == next || other.by != next)
-}
-
 // end has a place left. Unless that is soon, others have to leave theirs.
 func (p *places) end(one *place) {
-	one.ending = true
-	one.by.add(-one.weight)
+	one.setParked(false)
+	one.ending, one.gone = true, true
+	p.counts(one.by, -one.weight)
 	p.ending++
 	p.freeing += one.weight
 	one.late = time.AfterFunc(p.grace, func() {
@@ -322,6 +275,8 @@ func (p *places) end(one *place) {
 		defer p.mu.Unlock()
 		if !one.left {
 			p.endsNoMore(one)
+			p.counts(one.by, one.weight) // it has the place for longer
+			one.gone = false
 			p.share(time.Now())
 		}
 	})
@@ -347,18 +302,6 @@ func (p *places) isEnough(next *party) bool {
 	return p.ending >= p.waiting
 }
 
-// loses reports whether a party loses a place of its own to the first of those that another one waits for.
-func (p *places) loses(one *place, to *party) bool {
-	has, wants := one.by, to
-	if has.whole() != wants.whole() {
-		has, wants = has.whole(), wants.whole()
-	}
-	if p.steady {
-		return has.has-one.weight >= wants.has+to.queue[0].weight
-	}
-	return one.by == to || has.has > wants.has
-}
-
 // isRead says that the place is not the sender's to give back any more, so it need not hurry.
 func (o *place) isRead() {
 	o.in.mu.Lock()
@@ -374,7 +317,9 @@ func (o *place) park(end func()) { o.parkAs(false, end) }
 func (o *place) parkAs(last bool, end func()) {
 	o.in.mu.Lock()
 	defer o.in.mu.Unlock()
+	o.setParked(false)
 	o.hurry, o.end, o.last = nil, end, last
+	o.setParked(true)
 	o.in.press(time.Now())
 }
 
@@ -382,6 +327,7 @@ func (o *place) parkAs(last bool, end func()) {
 func (o *place) use() bool {
 	o.in.mu.Lock()
 	defer o.in.mu.Unlock()
+	o.setParked(false)
 	o.end = nil
 	return !o.ending && !o.left
 }
@@ -403,10 +349,10 @@ func (o *place) leave() {
 		return
 	}
 	p.taken = slices.Delete(p.taken, slices.Index(p.taken, o), slices.Index(p.taken, o)+1)
-	if p.used -= o.weight; o.ending {
-		p.endsNoMore(o)
-	} else {
-		o.by.add(-o.weight)
+	o.setParked(false)
+	p.used -= o.weight
+	if p.endsNoMore(o); !o.gone {
+		p.counts(o.by, -o.weight)
 	}
 	for _, one := range []*party{o.by, o.by.in} {
 		if one != nil {
