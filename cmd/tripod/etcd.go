@@ -23,7 +23,8 @@ func newEtcdCommand() *cobra.Command {
 		Args:  cobra.NoArgs,
 		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(newEtcdSnapshotCommand(), newEtcdRestoreCommand(), newEtcdAccessCommand(), newEtcdDowngradeCommand(), newEtcdRunCommand())
+	cmd.AddCommand(newEtcdSnapshotCommand(), newEtcdRestoreCommand(), newEtcdAccessCommand(), newEtcdCheckGroupsCommand(),
+		newEtcdDowngradeCommand(), newEtcdRunCommand())
 	return cmd
 }
 

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -58,15 +59,22 @@ func TestWhatAPodCanReadInEtcd(t *testing.T) {
 			"etcd-snapshot -> etcd": all, "etcd-access -> etcd": all,
 			"etcd-extensions-snapshot -> etcd-extensions": all, "etcd-extensions-access -> etcd-extensions": all,
 		},
+		"partition": {
+			"core -> etcd": {"built-in"}, "extensions -> etcd": ofExtensions, "aggregator -> etcd": {"APIServices"},
+			"wardle -> etcd": {"flunders"}, "search -> etcd": {"queries"}, "etcd-snapshot -> etcd": all, "etcd-access -> etcd": all,
+			"extensions-shop -> etcd": ofShop, "extensions-shop -> etcd-extensions-shop": ofShop,
+			"etcd-extensions-shop-snapshot -> etcd-extensions-shop": all, "etcd-extensions-shop-access -> etcd-extensions-shop": all,
+		},
 	} {
 		t.Run(mode, func(t *testing.T) {
-			r := render(t, "etcd: {mode: "+mode+", snapshots: {enabled: true}}\n"+
+			own := mode == "partition"
+			r := render(t, "etcd: {mode: "+strings.Replace(mode, "partition", "shared", 1)+", snapshots: {enabled: true}}\n"+
 				"services: {wardle: {image: {repository: a}, groups: [wardle.example.com]}, search: {image: {repository: a}}}\n"+
-				"extensions: {partitions: {shop: {groups: [shop.example.com]}}}")
+				"extensions: {partitions: {shop: {groups: [shop.example.com], etcd: {enabled: "+strconv.FormatBool(own)+"}}}}")
 			var made secrets.Config
 			require.NoError(t, yaml.UnmarshalStrict([]byte(find(t, r, "ConfigMap", "tripod-certificates", &corev1.ConfigMap{}).Data["config.yaml"]), &made))
 			got := map[string][]string{}
-			for _, etcd := range []string{"etcd", "etcd-extensions"} {
+			for _, etcd := range []string{"etcd", "etcd-extensions", "etcd-extensions-shop"} {
 				issued := slices.DeleteFunc(slices.Clone(made.Certificates), func(c secrets.CertificateConfig) bool { return c.Authority != "tripod-"+etcd+"-ca" })
 				if len(issued) == 0 {
 					continue
@@ -261,9 +269,10 @@ func TestTheFormerUserGoesWithTheLastReplicaThatUsesIt(t *testing.T) {
 	}
 }
 
-// clusterWith returns the URL of a cluster that has these Deployments, and nothing else.
-func clusterWith(t *testing.T, deployments ...*appsv1.Deployment) string {
+// clusterWith returns the URL of a cluster that has these Deployments and StatefulSets, and nothing else.
+func clusterWith(t *testing.T, objects ...metav1.Object) string {
 	t.Helper()
+	deployments := appsv1.DeploymentList{TypeMeta: metav1.TypeMeta{APIVersion: "apps/v1", Kind: "DeploymentList"}}
 	answers := map[string]any{
 		"/version": version.Info{Major: "1", Minor: "36", GitVersion: "v1.36.0"},
 		"/api":     metav1.APIVersions{Versions: []string{"v1"}},
@@ -273,9 +282,17 @@ func clusterWith(t *testing.T, deployments ...*appsv1.Deployment) string {
 		"/apis/apps/v1": metav1.APIResourceList{GroupVersion: "apps/v1", APIResources: []metav1.APIResource{
 			{Name: "deployments", Kind: "Deployment", Namespaced: true}, {Name: "statefulsets", Kind: "StatefulSet", Namespaced: true}}},
 	}
-	for _, d := range deployments {
-		answers["/apis/apps/v1/namespaces/"+namespace+"/deployments/"+d.Name] = d
+	const directory = "/apis/apps/v1/namespaces/" + namespace
+	for _, object := range objects {
+		switch object := object.(type) {
+		case *appsv1.Deployment:
+			deployments.Items = append(deployments.Items, *object)
+			answers[directory+"/deployments/"+object.Name] = object
+		case *appsv1.StatefulSet:
+			answers[directory+"/statefulsets/"+object.Name] = object
+		}
 	}
+	answers[directory+"/deployments"] = deployments
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
 		answer, ok := answers[r.URL.Path]

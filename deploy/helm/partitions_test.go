@@ -171,6 +171,12 @@ func TestWrongPartitionsAreRefused(t *testing.T) {
 		{"{a: {groups: [wardle.a.com]}}", "services: " + ofWardle, "wardle.a.com has the group wardle.a.com, which the service wardle has"},
 		{"{a: {groups: ['*.a.com']}}", "services: " + ofWardle, "*.a.com has the group wardle.a.com, which the service wardle has"},
 		{"{a: {groups: [clusterpedia.io]}}", "search: {enabled: true}", "clusterpedia.io has the group clusterpedia.io, which the service search has"},
+		{"{a: {groups: [a.com], etcd: {secret: mine}}}", "", "extensions.partitions.a.etcd: servers is missing: secret is for these"},
+		{"{a: {groups: [a.com], etcd: {enabled: true, servers: ['https://b:1']}}}", "", "a.etcd: give enabled for an etcd of the release, or servers and secret for one of yours"},
+		{"{a: {groups: [a.com], etcd: {servers: ['https://b:1'], resources: {}}}}", "", "extensions.partitions.a.etcd.resources is for an etcd of the release: set enabled"},
+		{"{a: {groups: [a.com], etcd: {servers: [b]}}}", "", "at '/extensions/partitions/a/etcd/servers/0': 'b' does not match pattern"},
+		{"{a: {groups: [a.com], etcd: {enabled: true, replicas: 3}}}", "", "at '/extensions/partitions/a/etcd': additional properties 'replicas' not allowed"},
+		{"{" + strings.Repeat("a", 30) + ": {groups: [a.com], etcd: {enabled: true}}}", "", "the name is too long for an etcd of its own"},
 		{"{}", "services: {extensions-a: {image: {repository: b}}}", "invalid propertyName 'extensions-a'"},
 		{"{}", "etcd: {external: {serviceSecrets: {partition-a: b}}}", "additional properties 'partition-a' not allowed"},
 	} {
@@ -277,8 +283,106 @@ func TestAPartitionMayHaveAnEtcdOfItsOwn(t *testing.T) {
 			}
 		}
 	}
-	_, err := helmTemplate(t, "extensions: {partitions: {big: {groups: [a.com], etcd: {secret: mine}}}}")
-	assert.ErrorContains(t, err, "missing property 'servers'")
+}
+
+// TestTheReleaseRunsTheEtcdOfAPartition also compares it with the etcd of extensions, which is made in the same way.
+func TestTheReleaseRunsTheEtcdOfAPartition(t *testing.T) {
+	const own, name = "extensions: {partitions: {big: {etcd: {enabled: true}}}}", "tripod-etcd-extensions-big"
+	const values = "networkPolicy: {outside: [{ipBlock: {cidr: 192.0.2.0/24}}]}\netcd: {snapshots: {enabled: true}}"
+	without := render(t, merged(t, withPartitions, withMonitors, "etcd: {mode: perService}", values))
+	r := render(t, merged(t, withPartitions, withMonitors, own, values))
+	checkAccepted(t, r)
+	kinds := func(r release, name string) map[string]int {
+		found := map[string]int{}
+		for _, object := range r.objects {
+			if object.GetName() == name || object.GetName() == name+"-snapshot" || strings.HasPrefix(object.GetName(), name+"-access-") {
+				found[object.GetKind()]++
+			}
+		}
+		return found
+	}
+	require.Len(t, kinds(without, "tripod-etcd-extensions"), 7)
+	assert.Equal(t, kinds(without, "tripod-etcd-extensions"), kinds(r, name))
+
+	const url = "https://tripod-etcd-extensions-big-0.tripod-etcd-extensions-big.control.svc:2379"
+	assert.Equal(t, []string{"*.example.org=" + url, "example.org=" + url}, given(t, r, "extensions-big", "group-etcd-servers"))
+	assert.Equal(t, []string{"https://tripod-etcd-0.tripod-etcd.control.svc:2379"}, given(t, r, "extensions-big", "etcd-servers"), "definitions")
+	assert.Equal(t, []string{"0"}, given(t, r, "extensions-big", "group-etcd-compaction-interval"), "its user may not compact")
+	pod := podOf(t, r, "extensions-big")
+	require.NoError(t, flagsOf("extensions-big").Parse(pod.Containers[0].Args))
+	var secrets []string
+	for _, volume := range pod.Volumes {
+		if volume.Projected != nil {
+			for _, source := range volume.Projected.Sources {
+				secrets = append(secrets, source.Secret.Name)
+			}
+		}
+	}
+	assert.Contains(t, secrets, name+"-client-extensions-big")
+	for _, other := range []string{"extensions", "extensions-shop", "core", "aggregator"} {
+		assert.Empty(t, given(t, r, other, "group-etcd-servers"), other)
+		for _, volume := range podOf(t, r, other).Volumes {
+			assert.NotContains(t, volume.String(), name, other)
+		}
+	}
+	reaches := func(policy string) (etcds []string) {
+		for _, rule := range find(t, r, "NetworkPolicy", policy, &networkingv1.NetworkPolicy{}).Spec.Egress {
+			for _, peer := range rule.To {
+				if peer.PodSelector != nil && peer.PodSelector.MatchLabels["tripod-k8s.io/etcd"] != "" {
+					etcds = append(etcds, peer.PodSelector.MatchLabels["tripod-k8s.io/etcd"])
+				}
+			}
+		}
+		return etcds
+	}
+	for _, policy := range []string{"tripod-extensions-big", "tripod-etcd-access", "tripod-etcd-snapshots"} {
+		assert.Equal(t, []string{"etcd", "etcd-extensions-big"}, reaches(policy), policy)
+	}
+	assert.Equal(t, []string{"etcd"}, reaches("tripod-extensions"))
+
+	// Without an etcd of its own for everything else, the release runs this one nevertheless.
+	external := render(t, merged(t, withPartitions, own, values, "etcd: {enabled: false, external: {servers: ['https://one:2379']}}"))
+	checkAccepted(t, external)
+	assert.Equal(t, kinds(without, "tripod-etcd-extensions")["StatefulSet"], kinds(external, name)["StatefulSet"])
+	assert.Equal(t, []string{"0"}, given(t, external, "extensions-big", "etcd-db-metric-poll-interval"), "its user may not know the size")
+}
+
+func TestEveryValueOfTheEtcdOfAPartitionDoesSomething(t *testing.T) {
+	const base = "etcd: {quotaBackendBytes: 4294967296, snapshots: {enabled: true}}\nextensions: {partitions: {shop: {groups: [shop.example.com], etcd: {enabled: true}}}}"
+	set := func(values string) *appsv1.StatefulSet {
+		r := render(t, merged(t, base, "extensions: {partitions: {shop: {etcd: "+values+"}}}"))
+		checkAccepted(t, r)
+		before, after := render(t, base), &appsv1.StatefulSet{}
+		find(t, r, "StatefulSet", "tripod-etcd", after)
+		assert.Equal(t, find(t, before, "StatefulSet", "tripod-etcd", &appsv1.StatefulSet{}), after, "the other etcd stays as it is")
+		return find(t, r, "StatefulSet", "tripod-etcd-extensions-shop", &appsv1.StatefulSet{})
+	}
+	plain := set("{}")
+	assert.Contains(t, plain.Spec.Template.Spec.Containers[0].Args, "--quota-backend-bytes=4294967296", "values that are not given are those of etcd")
+	for values, want := range map[string]string{
+		"{quotaBackendBytes: 2147483648}":              "--quota-backend-bytes=2147483648",
+		"{resources: {limits: {memory: 5Gi}}}":         "5Gi",
+		"{persistence: {size: 3Gi}}":                   "3Gi",
+		"{persistence: {enabled: false}}":              "emptyDir",
+		"{extraArgs: [--snapshot-count=7]}":            "--snapshot-count=7",
+		"{nodeSelector: {disk: fast}}":                 "fast",
+		"{tolerations: [{operator: Exists}]}":          "tolerations",
+		"{affinity: {nodeAffinity: {}}}":               "affinity",
+		"{topologySpreadConstraints: []}":              "",
+		"{priorityClassName: high}":                    "high",
+		"{restoreSnapshot: etcd-extensions-shop-1.db}": "/snapshots/etcd-extensions-shop-1.db",
+	} {
+		object := set(values)
+		text, err := json.Marshal(object)
+		require.NoError(t, err)
+		before, err := json.Marshal(plain)
+		require.NoError(t, err)
+		assert.NotEqual(t, string(before), string(text), values)
+		if want != "" {
+			assert.Contains(t, string(text), want, values)
+			assert.NotContains(t, string(before), want, values)
+		}
+	}
 }
 
 // TestCustomResourcesAreCopiedOnceAllPartitionsAreStopped renders the Job that copies them to an etcd of their own.

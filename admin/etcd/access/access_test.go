@@ -236,3 +236,13 @@ func TestAdministratorsMayDoEverything(t *testing.T) {
 	require.ErrorContains(t, err, "is unknown")
 	assert.NotContains(t, err.Error(), "%!", "the member has no address that could have failed")
 }
+
+// TestAwaitSaysWhichEtcdDoesNotAnswer ends the wait in the middle of a request.
+func TestAwaitSaysWhichEtcdDoesNotAnswer(t *testing.T) {
+	client, err := Connect([]string{"http://127.0.0.1:1"}, "", "", "")
+	require.NoError(t, err)
+	defer client.Close() //nolint:errcheck // nothing is pending
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+	defer cancel()
+	assert.ErrorContains(t, Await(ctx, client), "etcd at http://127.0.0.1:1 does not answer")
+}

@@ -238,11 +238,11 @@ func Await(ctx context.Context, client *clientv3.Client) error {
 	err := wait.PollUntilContextCancel(ctx, retryInterval, true, func(ctx context.Context) (bool, error) {
 		asking, cancel := context.WithTimeout(ctx, requestTimeout)
 		defer cancel()
-		if _, err := client.AuthStatus(asking); err != nil && ctx.Err() == nil {
+		_, err := client.AuthStatus(asking)
+		if err != nil && ctx.Err() == nil {
 			last = err
-			return errors.Is(err, rpctypes.ErrPermissionDenied), nil
 		}
-		return true, nil
+		return err == nil || errors.Is(err, rpctypes.ErrPermissionDenied), nil
 	})
 	if err != nil {
 		return fmt.Errorf("etcd at %s does not answer (certificates?): %w", strings.Join(client.Endpoints(), ","), last)

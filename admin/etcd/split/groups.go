@@ -4,6 +4,7 @@
 package split
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -51,6 +52,9 @@ type GroupOptions struct {
 	DeleteSource bool
 	// Progress gets a line about each step, and its progress.
 	Progress func(line string)
+
+	// ahead is another ahead, if not 0.
+	ahead int64
 }
 
 // GroupReport says what was done with an API group.
@@ -88,7 +92,7 @@ func MoveGroups(ctx context.Context, o GroupOptions) ([]GroupReport, error) {
 		return nil, err
 	}
 	defer own.Close() //nolint:errcheck // nothing is pending
-	o.Prefix = path.Join("/", o.Prefix)
+	o.Prefix, o.ahead = path.Join("/", o.Prefix), cmp.Or(o.ahead, ahead)
 	moves := make([]*move, 0, len(o.Groups))
 	for _, name := range o.Groups {
 		m := newMove(&o, name, shared, own)
@@ -99,7 +103,13 @@ func MoveGroups(ctx context.Context, o GroupOptions) ([]GroupReport, error) {
 		moves = append(moves, m)
 	}
 	var reports []GroupReport
-	for _, m := range moves {
+	for i, m := range moves {
+		// Those before may have taken hours.
+		if i > 0 {
+			if err := m.look(ctx); err != nil {
+				return reports, fmt.Errorf("%s: %w", m.group, err)
+			}
+		}
 		if err := m.run(ctx); err != nil {
 			return reports, fmt.Errorf("%s: %w", m.group, err)
 		}
@@ -312,7 +322,7 @@ func (m *move) copyWhileWritten(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := m.raise(ctx, now+ahead); err != nil {
+	if err := m.raise(ctx, now+m.ahead); err != nil {
 		return err
 	}
 	for _, r := range m.resources {
@@ -324,8 +334,11 @@ func (m *move) copyWhileWritten(ctx context.Context) error {
 	return nil
 }
 
-// copyRest copies what has changed since, and compares.
+// copyRest copies what has changed since, and compares. The copies get resourceVersions that no state in the source has had.
 func (m *move) copyRest(ctx context.Context) error {
+	if err := m.raise(ctx, m.pause+m.ahead/5); err != nil {
+		return err
+	}
 	all, err := m.split.resources(ctx, m.shared)
 	if err != nil {
 		return err
@@ -359,7 +372,7 @@ func (m *move) copyRest(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return m.raise(ctx, now+ahead/5)
+	return m.raise(ctx, now+m.ahead/5)
 }
 
 // whilePaused calls a function while etcd refuses writes of the group. If this process dies, they go on.
@@ -433,7 +446,27 @@ func (m *move) hand(ctx context.Context) error {
 	if !answer.Succeeded {
 		return errors.New("writes were no longer paused: nothing was moved; run this again")
 	}
-	m.result.Floor = floor
+	return m.settle(ctx, record)
+}
+
+// settle makes sure that the floor is beyond what clients know of the source, which others may have raised until the switch.
+func (m *move) settle(ctx context.Context, record placement.Record) error {
+	last, err := revision(ctx, m.source)
+	if err != nil {
+		return err
+	}
+	if last >= record.Floor {
+		if err := m.raise(ctx, last+m.ahead/5); err != nil {
+			return err
+		}
+		if record.Floor, err = revision(ctx, m.target); err != nil {
+			return err
+		}
+		if err := m.change(ctx, m.shared, m.keys.Put(record)); err != nil {
+			return fmt.Errorf("cannot write to --%s: %w", m.GroupOptions.Shared.Flag, err)
+		}
+	}
+	m.result.Floor = record.Floor
 	return nil
 }
 

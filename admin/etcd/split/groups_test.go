@@ -16,14 +16,14 @@ import (
 	"github.com/stretchr/testify/require"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
-	"k8s.io/apiserver/pkg/storage/etcd3/testserver"
-
 	"github.com/tripod-k8s/tripod/internal/storage/placement"
 )
 
 const (
 	movedGroup = "example.com"
 	away, back = "big", "extensions"
+	// fewAhead is less than ahead, so that tests raise etcds sooner.
+	fewAhead = 500
 )
 
 var movedKeys = placement.KeysOf("/registry", movedGroup)
@@ -41,7 +41,7 @@ func newMoving(t *testing.T) *pair {
 func (p *pair) move(ctx context.Context, to string, at func(line string), change func(*GroupOptions)) (*GroupReport, error) {
 	o := GroupOptions{
 		Shared: Etcd{Flag: "extensions-etcd", Servers: p.source.Endpoints()}, Own: Etcd{Flag: "partition-etcd", Servers: p.target.Endpoints()},
-		To: to, Groups: []string{movedGroup}, Prefix: "registry/",
+		To: to, Groups: []string{movedGroup}, Prefix: "registry/", ahead: fewAhead,
 		Progress: func(line string) {
 			if at != nil {
 				at(strings.TrimPrefix(line, movedGroup+": "))
@@ -88,6 +88,7 @@ func (p *pair) expectObjects(t *testing.T, objects map[string]string) {
 }
 
 func TestAGroupMovesAndMovesBack(t *testing.T) {
+	t.Parallel()
 	p := newMoving(t)
 	objects := contents(t, p.source, widgetsP)
 	for _, to := range []string{away, back, away} {
@@ -119,7 +120,86 @@ func TestAGroupMovesAndMovesBack(t *testing.T) {
 	}
 }
 
+// A client may hold any state that an object has had in the source, and change it on condition of its resourceVersion.
+func TestNoResourceVersionNamesTwoStates(t *testing.T) {
+	t.Parallel()
+	p := newMoving(t)
+	for _, to := range []string{away, back, away} {
+		source, target := p.source, p.target
+		if to == back {
+			source, target = target, source
+		}
+		const changed = widgetsP + "default/w-7"
+		_, err := p.move(t.Context(), to, func(line string) {
+			if line == "pausing writes" { // after the first copy, while the source is raised by others
+				_, err := source.Put(t.Context(), changed, "a")
+				require.NoError(t, err)
+				writeOther(t, source, 2*fewAhead)
+				_, err = source.Put(t.Context(), changed, "b of "+to)
+				require.NoError(t, err)
+			}
+		}, nil)
+		require.NoError(t, err)
+		was, err := source.Get(t.Context(), widgetsP, clientv3.WithPrefix())
+		require.NoError(t, err)
+		versions := map[string]int64{}
+		for _, kv := range was.Kvs {
+			versions[string(kv.Key)] = kv.ModRevision
+		}
+		is, err := target.Get(t.Context(), widgetsP, clientv3.WithPrefix())
+		require.NoError(t, err)
+		assert.Len(t, is.Kvs, widgets)
+		for _, kv := range is.Kvs {
+			require.Greater(t, kv.ModRevision, versions[string(kv.Key)], "%s goes back, to %s", kv.Key, to)
+		}
+	}
+}
+
+// Objects that are written after the first copy may have the same value as it.
+func TestAnObjectThatIsAsBeforeIsCopiedAgain(t *testing.T) {
+	t.Parallel()
+	p := newMoving(t)
+	const same = widgetsP + "default/w-7"
+	value := contents(t, p.source, same)[same]
+	_, err := p.move(t.Context(), away, func(line string) {
+		if line == "pausing writes" {
+			writeOther(t, p.source, 2*fewAhead)
+			p.put(t, same, value)
+		}
+	}, nil)
+	require.NoError(t, err)
+	was, err := p.source.Get(t.Context(), same)
+	require.NoError(t, err)
+	is, err := p.target.Get(t.Context(), same)
+	require.NoError(t, err)
+	assert.Greater(t, is.Kvs[0].ModRevision, was.Kvs[0].ModRevision)
+}
+
+// The first of several moves may take hours.
+func TestEachMoveLooksWhenItsTurnComes(t *testing.T) {
+	t.Parallel()
+	p := newMoving(t)
+	const second = "sub.example.com"
+	keys := placement.KeysOf("/registry", second)
+	_, err := p.target.Put(t.Context(), keys.Reader, "extensions-big")
+	require.NoError(t, err)
+	var once sync.Once
+	_, err = p.move(t.Context(), away, func(line string) {
+		if line == "copied widgets.example.com: 450 objects" {
+			once.Do(func() {
+				_, err := p.move(t.Context(), away, nil, func(o *GroupOptions) { o.Groups = []string{second} })
+				assert.NoError(t, err)
+			})
+		}
+	}, func(o *GroupOptions) { o.Groups = append(o.Groups, second) })
+	require.NoError(t, err)
+	state, err := keys.Read(t.Context(), p.source)
+	require.NoError(t, err)
+	assert.True(t, state.IsOwn())
+}
+
 func TestWritesUntilThePauseMove(t *testing.T) {
+	t.Parallel()
 	p := newMoving(t)
 	report, err := p.move(t.Context(), away, func(line string) {
 		if line == "pausing writes" {
@@ -134,20 +214,65 @@ func TestWritesUntilThePauseMove(t *testing.T) {
 	p.expect(t, away, contents(t, p.source, widgetsP))
 }
 
+// Writes of other groups go on in the source, and lists of the group have their revision.
+func TestTheFloorIsBeyondWritesOfOtherGroups(t *testing.T) {
+	t.Parallel()
+	for _, line := range []string{"comparing both etcds", "switching"} {
+		for _, to := range []string{away, back} {
+			t.Run(line+" to "+to, func(t *testing.T) {
+				p := newMoving(t)
+				_, err := p.move(t.Context(), other(to), nil, nil)
+				require.NoError(t, err)
+				source, target := p.source, p.target
+				if to == back {
+					source, target = target, source
+				}
+				report, err := p.move(t.Context(), to, func(at string) {
+					if at == line {
+						writeOther(t, source, 2*fewAhead)
+					}
+				}, nil)
+				require.NoError(t, err)
+				listed, err := revision(t.Context(), source)
+				require.NoError(t, err)
+				assert.Greater(t, report.Floor, listed, "a watch from then would miss events")
+				state, err := movedKeys.Read(t.Context(), p.source)
+				require.NoError(t, err)
+				assert.Equal(t, report.Floor, state.Record.Floor)
+				now, err := revision(t.Context(), target)
+				require.NoError(t, err)
+				assert.GreaterOrEqual(t, now, report.Floor)
+			})
+		}
+	}
+}
+
+func writeOther(t *testing.T, etcd *clientv3.Client, revisions int64) {
+	t.Helper()
+	s := split{target: etcd, Options: Options{Progress: func(string) {}}}
+	now, err := revision(t.Context(), etcd)
+	require.NoError(t, err)
+	require.NoError(t, s.writeUntil(t.Context(), now, now+revisions))
+}
+
 // TestAMoveThatIsInterrupted interrupts a move at each line of its progress. Afterwards, the objects are in one etcd.
 func TestAMoveThatIsInterrupted(t *testing.T) {
+	t.Parallel()
 	for _, to := range []string{away, back} {
-		var lines []string
-		p := newMoving(t)
-		objects := contents(t, p.source, widgetsP)
-		_, err := p.move(t.Context(), other(to), nil, nil)
-		require.NoError(t, err)
-		_, err = p.move(t.Context(), to, func(line string) { lines = append(lines, line) }, nil)
-		require.NoError(t, err)
-		assert.Greater(t, len(lines), 5)
-		for n := range lines {
-			t.Run(fmt.Sprintf("to %s, at line %d", to, n), func(t *testing.T) { p.testInterrupted(t, to, n, objects) })
-		}
+		t.Run("to "+to, func(t *testing.T) {
+			t.Parallel()
+			var lines []string
+			p := newMoving(t)
+			objects := contents(t, p.source, widgetsP)
+			_, err := p.move(t.Context(), other(to), nil, nil)
+			require.NoError(t, err)
+			_, err = p.move(t.Context(), to, func(line string) { lines = append(lines, line) }, nil)
+			require.NoError(t, err)
+			assert.Greater(t, len(lines), 5)
+			for n := range lines {
+				t.Run(fmt.Sprintf("at line %d", n), func(t *testing.T) { p.testInterrupted(t, to, n, objects) })
+			}
+		})
 	}
 }
 
@@ -177,6 +302,7 @@ func (p *pair) testInterrupted(t *testing.T, to string, at int, objects map[stri
 }
 
 func TestAMoveThatCannotBe(t *testing.T) {
+	t.Parallel()
 	for _, test := range []struct {
 		name, to, want string
 		before         func(*testing.T, *pair)
@@ -199,7 +325,7 @@ func TestAMoveThatCannotBe(t *testing.T) {
 			t.Helper()
 			_, err := p.move(t.Context(), away, nil, nil)
 			require.NoError(t, err)
-			p.target = testserver.RunEtcd(t, nil).Client
+			p.target = startEtcd(t)
 		}},
 		{name: "another move at the same time", to: away, want: "another move has paused writes", before: func(t *testing.T, p *pair) {
 			t.Helper()
@@ -240,6 +366,7 @@ func TestAMoveThatCannotBe(t *testing.T) {
 }
 
 func TestAnEstimateChangesNothing(t *testing.T) {
+	t.Parallel()
 	p := newMoving(t)
 	report, err := p.move(t.Context(), away, nil, func(o *GroupOptions) { o.DryRun = true })
 	require.NoError(t, err)
@@ -252,6 +379,7 @@ func TestAnEstimateChangesNothing(t *testing.T) {
 }
 
 func TestWhatWasMovedIsDeletedWhereItWas(t *testing.T) {
+	t.Parallel()
 	p := newMoving(t)
 	objects := contents(t, p.source, widgetsP)
 	_, err := p.move(t.Context(), away, nil, nil)
@@ -265,6 +393,7 @@ func TestWhatWasMovedIsDeletedWhereItWas(t *testing.T) {
 }
 
 func TestOneMoveOfAGroupAtATime(t *testing.T) {
+	t.Parallel()
 	p := newMoving(t)
 	objects := contents(t, p.source, widgetsP)
 	var once sync.Once
@@ -287,6 +416,7 @@ func TestOneMoveOfAGroupAtATime(t *testing.T) {
 
 // A process may stand still until its lock has ended, and another move may have given the etcd to clients.
 func TestAMoveThatStoodStillChangesNothing(t *testing.T) {
+	t.Parallel()
 	for _, locked := range []string{"source", "target"} {
 		t.Run(locked, func(t *testing.T) {
 			p := newMoving(t)

@@ -113,10 +113,11 @@ func (s *split) copy(ctx context.Context, r resource) error {
 	return nil
 }
 
-// put writes an object, unless the target has the same.
+// put writes an object, unless the target has the same. If clients use the source, it writes that, too: what an earlier move has left in
+// the target has a resourceVersion of then, which clients know as an older state.
 func (s *split) put(ctx context.Context, entry *mvccpb.KeyValue, exists bool) error {
 	key := string(entry.Key)
-	if exists {
+	if exists && !s.inUse {
 		answer, err := s.target.Get(ctx, key)
 		if err != nil {
 			return fmt.Errorf("cannot read from the target: %w", err)

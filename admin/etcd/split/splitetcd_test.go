@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"maps"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -32,9 +33,22 @@ type pair struct {
 	lines          []string
 }
 
+// starting is held until an etcd has the ports that were chosen for it.
+var starting sync.Mutex
+
+// startEtcd starts an etcd that elects itself at once.
+func startEtcd(t testing.TB) *clientv3.Client {
+	t.Helper()
+	starting.Lock()
+	defer starting.Unlock()
+	config := testserver.NewTestConfig(t)
+	config.TickMs, config.ElectionMs = 10, 100
+	return testserver.RunEtcd(t, config).Client
+}
+
 func newPair(t *testing.T) *pair {
 	t.Helper()
-	p := &pair{source: testserver.RunEtcd(t, nil).Client, target: testserver.RunEtcd(t, nil).Client}
+	p := &pair{source: startEtcd(t), target: startEtcd(t)}
 	for i := range 50 {
 		p.put(t, fmt.Sprintf("/registry/configmaps/default/cm-%d", i), "core")
 	}
@@ -90,6 +104,7 @@ func (p *pair) check(t *testing.T) {
 }
 
 func TestSplit(t *testing.T) {
+	t.Parallel()
 	p := newPair(t)
 	before, err := revision(t.Context(), p.source)
 	require.NoError(t, err)
@@ -121,6 +136,7 @@ func TestSplit(t *testing.T) {
 }
 
 func TestSplitGoesOnWhereItWasInterrupted(t *testing.T) {
+	t.Parallel()
 	p := newPair(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	_, err := p.run(ctx, func(o *Options) {
@@ -146,6 +162,7 @@ func TestSplitGoesOnWhereItWasInterrupted(t *testing.T) {
 }
 
 func TestSplitThatWasTooEarlyIsDoneAgain(t *testing.T) {
+	t.Parallel()
 	p := newPair(t)
 	if _, err := p.run(t.Context(), nil); err != nil {
 		t.Fatal(err)
@@ -159,6 +176,7 @@ func TestSplitThatWasTooEarlyIsDoneAgain(t *testing.T) {
 }
 
 func TestWhatIsDeletedFromTheSourceStaysInTheTarget(t *testing.T) {
+	t.Parallel()
 	p := newPair(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	_, err := p.run(ctx, func(o *Options) {
@@ -187,6 +205,7 @@ func TestWhatIsDeletedFromTheSourceStaysInTheTarget(t *testing.T) {
 }
 
 func TestFinishedSplitIsNotDoneAgain(t *testing.T) {
+	t.Parallel()
 	p := newPair(t)
 	if _, err := p.run(t.Context(), nil); err != nil {
 		t.Fatal(err)
@@ -298,6 +317,7 @@ var refusals = map[string]struct {
 }
 
 func TestSplitRefuses(t *testing.T) {
+	t.Parallel()
 	for name, test := range refusals {
 		t.Run(name, func(t *testing.T) {
 			p := newPair(t)
@@ -315,6 +335,7 @@ func TestSplitRefuses(t *testing.T) {
 }
 
 func TestRevisionIsRaised(t *testing.T) {
+	t.Parallel()
 	p := newPair(t)
 	s := &split{Options: Options{Progress: func(string) {}}, source: p.source, target: p.target}
 	const above = 5000
@@ -329,6 +350,7 @@ func TestRevisionIsRaised(t *testing.T) {
 }
 
 func TestRevisionThatIsTooFarIsNotBegun(t *testing.T) {
+	t.Parallel()
 	p := newPair(t)
 	s := &split{Options: Options{Progress: func(string) {}}, source: p.source, target: p.target}
 	before, err := revision(t.Context(), p.target)

@@ -37,8 +37,8 @@ func (g *Groups) Check(ctx context.Context, serves func(group string) bool) erro
 		if !serves(name) || slices.Contains(others, name) {
 			continue
 		}
-		if group := g.group(name); group.own != nil {
-			go group.place(ctx) //nolint:errcheck // the next request tries again
+		if group := g.newGroup(name); group.own != nil {
+			go group.prepare(ctx)
 		} else {
 			others = append(others, name)
 		}
@@ -49,6 +49,14 @@ func (g *Groups) Check(ctx context.Context, serves func(group string) bool) erro
 		}
 	}
 	return nil
+}
+
+// prepare does what the first request for a group would wait for.
+func (g *group) prepare(ctx context.Context) {
+	defer g.end()
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), findTimeout)
+	defer cancel()
+	g.find(ctx) //nolint:errcheck // the first request tries again
 }
 
 // refuseElsewhere returns an error if a group is in an etcd of its own.

@@ -41,6 +41,9 @@ func (f fenced) Get(ctx context.Context, key string, opts ...clientv3.OpOption) 
 	}
 	err = f.place.within(ctx, func(ctx context.Context) error {
 		answer, err = f.KV.Get(ctx, key, opts...)
+		if err == nil {
+			f.place.reach(answer.Header.GetRevision())
+		}
 		return err
 	})
 	return answer, err
@@ -114,6 +117,9 @@ func (t *fencedTxn) commit(ctx context.Context) (answer *clientv3.TxnResponse, c
 		If(append([]clientv3.Cmp{keys.Unchanged(known)}, t.conditions...)...).
 		Then(t.then...).
 		Else(append([]clientv3.Op{fence}, t.or...)...).Commit()
+	if err == nil {
+		t.place.reach(answer.Header.GetRevision())
+	}
 	if err != nil || answer.Succeeded {
 		return answer, false, err
 	}

@@ -5,7 +5,6 @@ package placement
 
 import (
 	"context"
-	"crypto/rand"
 	"fmt"
 	"sync"
 	"sync/atomic"
@@ -43,6 +42,8 @@ type Groups struct {
 
 	mu     sync.Mutex
 	byName map[string]*group
+	// farthest is another farthest, if not 0.
+	farthest int64
 }
 
 // group is an API group.
@@ -51,6 +52,11 @@ type group struct {
 	name string
 	keys Keys
 	own  *storagebackend.Config
+
+	// users is how many storages use the group. The mutex of Groups guards it. context ends with the last.
+	users   int
+	context context.Context //nolint:containedctx // the time in which the group is in use
+	end     context.CancelFunc
 
 	current atomic.Pointer[place]
 	// finding is held while the group is looked for.
@@ -67,28 +73,46 @@ type place struct {
 	own  bool
 	// record is that of the shared etcd, or its zero value if there is none.
 	record Record
-	// known is the revision up to which the fence is known to be open.
-	known atomic.Int64
+	// known is the revision up to which the fence is known to be open, and reached a revision that etcd has had.
+	known, reached atomic.Int64
 	// context ends when the objects have moved.
 	context context.Context //nolint:containedctx // the time in which the objects are there
 	leave   context.CancelFunc
 }
 
+// group returns a group until its caller releases it.
 func (g *Groups) group(name string) *group {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if existing, ok := g.byName[name]; ok {
-		return existing
+	used, ok := g.byName[name]
+	if !ok {
+		used = g.newGroup(name)
+		if g.byName == nil {
+			g.byName = map[string]*group{}
+		}
+		g.byName[name] = used
 	}
+	used.users++
+	return used
+}
+
+func (g *Groups) newGroup(name string) *group {
 	made := &group{Groups: g, name: name, keys: KeysOf(g.Shared.Prefix, name)}
+	made.context, made.end = context.WithCancel(context.Background())
 	if own, ok := g.Own(name); ok {
 		made.own = &own
 	}
-	if g.byName == nil {
-		g.byName = map[string]*group{}
-	}
-	g.byName[name] = made
 	return made
+}
+
+// release forgets the group, and what follows it, once nothing uses it.
+func (g *group) release() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.users--; g.users == 0 {
+		delete(g.byName, g.name)
+		g.end()
+	}
 }
 
 // place returns where the objects of the group are.
@@ -100,6 +124,9 @@ func (g *group) place(ctx context.Context) (*place, error) {
 	defer g.finding.Unlock()
 	if current := g.current.Load(); current != nil && current.context.Err() == nil {
 		return current, nil
+	}
+	if g.context.Err() != nil {
+		return nil, g.unavailable("the resource is being removed")
 	}
 	if g.failed != nil && time.Since(g.at) < failurePeriod {
 		return nil, g.failed
@@ -125,13 +152,16 @@ func (g *group) find(ctx context.Context) (found *place, revision int64, err err
 		return nil, 0, err
 	}
 	state, err := g.keys.Read(ctx, shared)
-	if err == nil && g.own != nil && state.Record == nil && !state.HasObjects {
-		if err = g.claim(ctx, shared); err == nil {
-			state, err = g.keys.Read(ctx, shared)
-		}
-	}
 	if err != nil {
 		return nil, 0, fmt.Errorf("etcd does not answer where its objects are: %w", err)
+	}
+	if g.own != nil && state.Record == nil && !state.HasObjects {
+		if err := g.claim(ctx, shared, state.Revision); err != nil {
+			return nil, 0, err
+		}
+		if state, err = g.keys.Read(ctx, shared); err != nil {
+			return nil, 0, fmt.Errorf("etcd does not answer where its objects are: %w", err)
+		}
 	}
 	found = &place{group: g, etcd: g.Shared, own: state.IsOwn()}
 	if state.Record != nil {
@@ -145,11 +175,12 @@ func (g *group) find(ctx context.Context) (found *place, revision int64, err err
 	} else if g.own != nil {
 		go g.announce() //nolint:gosec // it outlives the request
 	}
+	found.reach(at.Revision)
 	found.known.Store(shut)
 	if found.isOpen(at) {
 		found.known.Store(at.Revision)
 	}
-	found.context, found.leave = context.WithCancel(context.Background())
+	found.context, found.leave = context.WithCancel(g.context)
 	return found, state.Revision, nil
 }
 
@@ -186,45 +217,6 @@ func (p *place) isOpen(s State) bool {
 	return !s.Paused && record.Own == p.own && record.Move == p.record.Move
 }
 
-// claim has a group without objects use its own etcd. Another replica may do the same, or create an object in the shared etcd.
-func (g *group) claim(ctx context.Context, shared clientv3.KV) error {
-	client, err := g.Clients.Client(g.own)
-	if err != nil {
-		return err
-	}
-	record := Record{Own: true, Move: rand.Text()}
-	answer, err := client.Txn(ctx).
-		If(clientv3.Compare(clientv3.CreateRevision(g.keys.Record), "=", 0), g.keys.Empty()).
-		Then(g.keys.Put(record)).Commit()
-	if err != nil {
-		return err
-	}
-	if !answer.Succeeded {
-		state, err := g.keys.Read(ctx, client)
-		if err != nil {
-			return err
-		}
-		if !state.IsOwn() || state.HasObjects {
-			return g.claimed(ctx, shared)
-		}
-		record.Move = state.Record.Move
-	}
-	_, err = shared.Txn(ctx).
-		If(clientv3.Compare(clientv3.CreateRevision(g.keys.Record), "=", 0), g.keys.Empty()).
-		Then(g.keys.Put(record)).Commit()
-	return err
-}
-
-// claimed returns nil if another replica has claimed the group. Otherwise its etcd has what is left of a move that has died, or of another
-// cluster.
-func (g *group) claimed(ctx context.Context, shared clientv3.KV) error {
-	state, err := g.keys.Read(ctx, shared)
-	if err == nil && !state.IsOwn() {
-		err = fmt.Errorf("the etcd %v has objects of the group that no move has brought there", g.own.Transport.ServerList)
-	}
-	return err
-}
-
 // announce tells the etcd of the group's own which service would use it.
 func (g *group) announce() {
 	ctx, cancel := context.WithTimeout(context.Background(), findTimeout)
@@ -249,34 +241,45 @@ func (p *place) reopen(ctx context.Context, kv clientv3.KV) error {
 	if !p.isOpen(state) || p.context.Err() != nil {
 		return p.group.moving()
 	}
-	for known := p.known.Load(); known < state.Revision; known = p.known.Load() {
-		if p.known.CompareAndSwap(known, state.Revision) {
-			break
+	raiseTo(&p.known, state.Revision)
+	return nil
+}
+
+// raiseTo raises a number, unless it is as large.
+func raiseTo(number *atomic.Int64, to int64) {
+	for is := number.Load(); is < to; is = number.Load() {
+		if number.CompareAndSwap(is, to) {
+			return
 		}
 	}
-	return nil
 }
 
 // follow returns once the objects have moved, and has their new place found.
 func (p *place) follow(revision int64) {
 	p.await(revision)
 	p.leave()
-	p.group.place(context.Background()) //nolint:errcheck // the next request tries again
+	if p.group.context.Err() == nil {
+		p.group.place(context.Background()) //nolint:errcheck // the next request tries again
+	}
 }
 
-// await returns once the objects have moved.
+// await returns once the objects have moved, or the group is not used any more.
 func (p *place) await(revision int64) {
 	shared, err := p.group.Clients.Client(&p.group.Shared)
 	if err != nil {
 		return
 	}
 	for p.hear(shared, revision) {
-		<-time.After(retryInterval)
+		select {
+		case <-time.After(retryInterval):
+		case <-p.context.Done():
+			return
+		}
 		ctx, cancel := context.WithTimeout(p.context, findTimeout)
 		state, err := p.group.keys.Read(ctx, shared)
 		cancel()
 		if err != nil {
-			continue // the watch ends, too
+			continue
 		}
 		if p.moved(state.Record) {
 			return

@@ -5,8 +5,12 @@ package placement
 
 import (
 	"context"
+	"fmt"
 	"net/http"
+	"runtime/pprof"
 	"strconv"
+	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -26,6 +30,7 @@ import (
 	"k8s.io/apiserver/pkg/storage/etcd3/testserver"
 	"k8s.io/apiserver/pkg/storage/storagebackend"
 	"k8s.io/apiserver/pkg/storage/storagebackend/factory"
+	"k8s.io/client-go/tools/cache"
 
 	"github.com/tripod-k8s/tripod/internal/storage/etcdclient"
 )
@@ -45,7 +50,20 @@ type etcds struct {
 
 func startEtcds(t *testing.T) etcds {
 	t.Helper()
-	return etcds{testserver.RunEtcd(t, nil).Client, testserver.RunEtcd(t, nil).Client}
+	return etcds{startEtcd(t), startEtcd(t)}
+}
+
+// starting is held until an etcd has the ports that were chosen for it.
+var starting sync.Mutex
+
+// startEtcd starts an etcd that elects itself at once.
+func startEtcd(t *testing.T) *clientv3.Client {
+	t.Helper()
+	starting.Lock()
+	defer starting.Unlock()
+	config := testserver.NewTestConfig(t)
+	config.TickMs, config.ElectionMs = 10, 100
+	return testserver.RunEtcd(t, config).Client
 }
 
 func configOf(client *clientv3.Client) storagebackend.Config {
@@ -54,16 +72,31 @@ func configOf(client *clientv3.Client) storagebackend.Config {
 	return *config
 }
 
-func (e etcds) groups(hasOwn bool) *Groups {
-	return &Groups{Clients: &etcdclient.Clients{}, Shared: configOf(e.shared), Name: "extensions-big", Own: func(string) (storagebackend.Config, bool) {
-		return configOf(e.own), hasOwn
+func (e etcds) groups(t *testing.T, hasOwn bool) *Groups {
+	t.Helper()
+	shared, own := configOf(e.shared), configOf(e.own)
+	groups := &Groups{Clients: &etcdclient.Clients{}, Shared: shared, Name: "extensions-big", Own: func(string) (storagebackend.Config, bool) {
+		return own, hasOwn
 	}}
+	// An etcd waits for the watches of its clients when it ends.
+	t.Cleanup(func() {
+		for _, config := range []*storagebackend.Config{&shared, &own} {
+			if client, err := groups.Clients.Client(config); assert.NoError(t, err) {
+				client.Close() //nolint:errcheck // nothing is pending
+			}
+		}
+	})
+	return groups
 }
 
 // storage returns what a replica uses for boats.
 func (e etcds) storage(t *testing.T, hasOwn bool) storage.Interface {
 	t.Helper()
-	groups := e.groups(hasOwn)
+	return e.storageOf(t, e.groups(t, hasOwn))
+}
+
+func (e etcds) storageOf(t *testing.T, groups *Groups) storage.Interface {
+	t.Helper()
 	config := groups.Shared
 	newFunc := func() runtime.Object { return &unstructured.Unstructured{} }
 	newListFunc := func() runtime.Object { return &unstructured.UnstructuredList{} }
@@ -114,6 +147,7 @@ func requireUnavailable(t *testing.T, err error, why string) {
 }
 
 func TestAGroupWithoutObjectsGoesToItsOwnEtcd(t *testing.T) {
+	t.Parallel()
 	e := startEtcds(t)
 	first, second := e.storage(t, true), e.storage(t, true)
 	old := e.storage(t, false)
@@ -128,33 +162,158 @@ func TestAGroupWithoutObjectsGoesToItsOwnEtcd(t *testing.T) {
 }
 
 func TestAGroupWithObjectsStaysUntilItMoves(t *testing.T) {
+	t.Parallel()
 	e := startEtcds(t)
 	require.NoError(t, create(t, e.storage(t, false), "a"))
 	s := e.storage(t, true)
 	require.NoError(t, create(t, s, "b"))
 	assert.False(t, has(t, e.own))
+	e.requireReader(t)
+}
+
+// requireReader waits until the own etcd knows who would use it.
+func (e etcds) requireReader(t *testing.T) {
+	t.Helper()
 	require.Eventually(t, func() bool {
 		state, err := keysOfTest.Read(t.Context(), e.own)
 		return err == nil && state.Reader == "extensions-big"
-	}, patience, 10*time.Millisecond, "the etcd knows who would use it")
+	}, patience, 10*time.Millisecond)
 }
 
 func TestAGroupDoesNotGoWhereAMoveHasLeftObjects(t *testing.T) {
+	t.Parallel()
 	for name, record := range map[string]Record{"that has died": {Own: true, Move: "died"}, "that has gone back": {Move: "back"}} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			e := startEtcds(t)
 			put(t, e.own, record)
 			_, err := e.own.Put(t.Context(), "/registry/example.com/boats/old", "{}")
 			require.NoError(t, err)
-			requireUnavailable(t, create(t, e.storage(t, true), "a"), "has objects of the group that no move has brought there")
-			state, err := keysOfTest.Read(t.Context(), e.shared)
-			require.NoError(t, err)
-			assert.Nil(t, state.Record)
+			s := e.storage(t, true)
+			require.NoError(t, create(t, s, "a"))
+			assert.True(t, has(t, e.shared))
+			assert.Len(t, list(t, s).Items, 1)
+			e.requireReader(t)
 		})
 	}
 }
 
+// write raises the revision of an etcd, as writes of other groups do.
+func write(t *testing.T, client *clientv3.Client, times int) {
+	t.Helper()
+	for range times {
+		_, err := client.Put(t.Context(), "/registry/configmaps/default/a", "")
+		require.NoError(t, err)
+	}
+}
+
+// A client may have listed the group while it was empty in the shared etcd, of which the revision is later.
+func TestAGroupThatGoesToItsOwnEtcdHidesNoEvents(t *testing.T) {
+	t.Parallel()
+	e := startEtcds(t)
+	write(t, e.shared, 300)
+	before := list(t, e.storage(t, false)).GetResourceVersion()
+	s := e.storage(t, true)
+	requireExpired(t, s, before)
+	require.NoError(t, create(t, s, "a"))
+	requireExpired(t, s, before)
+	exact := storage.ListOptions{ResourceVersion: before, Recursive: true, Predicate: storage.Everything}
+	exact.Predicate.Limit = 10
+	assert.True(t, apierrors.IsResourceExpired(s.GetList(t.Context(), directory, exact, &unstructured.UnstructuredList{})), "a list with a limit is exact")
+	after := list(t, s).GetResourceVersion()
+	assert.Greater(t, versionOf(after), versionOf(before))
+	require.NoError(t, create(t, s, "b"))
+	requireAdded(t, s, after, "b")
+}
+
+func TestAGroupStaysWhileItsOwnEtcdIsFarBehind(t *testing.T) {
+	t.Parallel()
+	e := startEtcds(t)
+	write(t, e.shared, 300)
+	groups := e.groups(t, true)
+	groups.farthest = 200
+	require.NoError(t, create(t, e.storageOf(t, groups), "a"))
+	assert.True(t, has(t, e.shared))
+	e.requireReader(t)
+}
+
+// Others may write while a group goes to its own etcd.
+func TestTheFloorOfAGroupIsBeyondWhatItsClientsKnow(t *testing.T) {
+	t.Parallel()
+	e := startEtcds(t)
+	write(t, e.shared, 300)
+	group := e.groups(t, true).group(groupName)
+	require.NoError(t, group.decide(t.Context(), e.shared, e.own, Record{Own: true, Move: "first", Floor: 5}))
+	state, err := keysOfTest.Read(t.Context(), e.shared)
+	require.NoError(t, err)
+	assert.Greater(t, state.Record.Floor, int64(300))
+	own, err := keysOfTest.Read(t.Context(), e.own)
+	require.NoError(t, err)
+	assert.GreaterOrEqual(t, own.Revision, state.Record.Floor)
+}
+
+func TestAResourceVersionBeyondTheEtcdIsRefused(t *testing.T) {
+	t.Parallel()
+	e := startEtcds(t)
+	s := e.storage(t, true)
+	require.NoError(t, create(t, s, "a"))
+	const beyond = "1000000"
+	requireExpired(t, s, beyond)
+	for name, opts := range map[string]storage.ListOptions{
+		"not older than": {ResourceVersion: beyond, ResourceVersionMatch: metav1.ResourceVersionMatchNotOlderThan},
+		"exact":          {ResourceVersion: beyond, ResourceVersionMatch: metav1.ResourceVersionMatchExact},
+		"any":            {ResourceVersion: beyond},
+	} {
+		opts.Recursive, opts.Predicate = true, storage.Everything
+		err := s.GetList(t.Context(), directory, opts, &unstructured.UnstructuredList{})
+		assert.True(t, storage.IsTooLargeResourceVersion(err), "%s: %v", name, err)
+	}
+	err := s.Get(t.Context(), directory+"/a", storage.GetOptions{ResourceVersion: beyond}, &unstructured.Unstructured{})
+	assert.True(t, storage.IsTooLargeResourceVersion(err), "%v", err)
+	_, err = s.Watch(t.Context(), directory, storage.ListOptions{ResourceVersion: beyond, Recursive: true, Predicate: storage.Everything, SendInitialEvents: new(true)})
+	assert.True(t, storage.IsTooLargeResourceVersion(err), "%v", err)
+	rest := storage.ListOptions{Recursive: true, Predicate: storage.Everything}
+	rest.Predicate.Continue, err = storage.EncodeContinue(directory+"/a", directory+"/", 1_000_000)
+	require.NoError(t, err)
+	assert.True(t, apierrors.IsResourceExpired(s.GetList(t.Context(), directory, rest, &unstructured.UnstructuredList{})), "the rest of a list")
+	// What another replica has written is not beyond.
+	other := e.storage(t, true)
+	_ = list(t, other)
+	write(t, e.own, 5)
+	require.NoError(t, create(t, s, "b"))
+	last := list(t, s).GetResourceVersion()
+	require.NoError(t, create(t, s, "c"))
+	requireAdded(t, other, last, "c")
+}
+
+// requireExpired fails the test unless a watch from a resourceVersion has to list again.
+func requireExpired(t *testing.T, s storage.Interface, version string) {
+	t.Helper()
+	event := first(t, s, version)
+	require.Equal(t, watch.Error, event.Type)
+	assert.True(t, apierrors.IsResourceExpired(apierrors.FromObject(event.Object)))
+}
+
+func requireAdded(t *testing.T, s storage.Interface, version, name string) {
+	t.Helper()
+	event := first(t, s, version)
+	require.Equal(t, watch.Added, event.Type)
+	assert.Equal(t, name, event.Object.(*unstructured.Unstructured).GetName())
+}
+
+// first returns the first event of a watch.
+func first(t *testing.T, s storage.Interface, version string) watch.Event {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	watching, err := s.Watch(ctx, directory, storage.ListOptions{ResourceVersion: version, Recursive: true, Predicate: storage.Everything})
+	require.NoError(t, err)
+	defer watching.Stop()
+	return <-watching.ResultChan()
+}
+
 func TestWritesPause(t *testing.T) {
+	t.Parallel()
 	e := startEtcds(t)
 	s, other := e.storage(t, false), e.storage(t, false)
 	require.NoError(t, create(t, s, "a"))
@@ -183,6 +342,7 @@ func (e etcds) move(t *testing.T, r Record) {
 }
 
 func TestAReplicaFollowsAMove(t *testing.T) {
+	t.Parallel()
 	e := startEtcds(t)
 	require.NoError(t, create(t, e.storage(t, false), "a"))
 	s := e.storage(t, true)
@@ -215,6 +375,7 @@ func TestAReplicaFollowsAMove(t *testing.T) {
 }
 
 func TestAnEtcdWithoutTheObjectsIsNotUsed(t *testing.T) {
+	t.Parallel()
 	e := startEtcds(t)
 	e.move(t, Record{Own: true, Move: "first"})
 	for name, test := range map[string]struct {
@@ -222,7 +383,7 @@ func TestAnEtcdWithoutTheObjectsIsNotUsed(t *testing.T) {
 		hasOwn bool
 		want   string
 	}{
-		"another one":                 {etcds{e.shared, testserver.RunEtcd(t, nil).Client}, true, "does not have its objects"},
+		"another one":                 {etcds{e.shared, startEtcd(t)}, true, "does not have its objects"},
 		"none":                        {e, false, "its objects are in an etcd of their own: give --group-etcd-servers, or move them"},
 		"the shared one in its place": {etcds{e.own, e.own}, true, ""},
 	} {
@@ -236,6 +397,7 @@ func TestAnEtcdWithoutTheObjectsIsNotUsed(t *testing.T) {
 }
 
 func TestAnEtcdThatIsClosedIsNotWritten(t *testing.T) {
+	t.Parallel()
 	e := startEtcds(t)
 	e.move(t, Record{Own: true, Move: "first"})
 	s := e.storage(t, true)
@@ -250,6 +412,7 @@ func TestAnEtcdThatIsClosedIsNotWritten(t *testing.T) {
 }
 
 func TestAReplicaDoesNotStartWithoutTheEtcdOfAGroup(t *testing.T) {
+	t.Parallel()
 	e := startEtcds(t)
 	for _, name := range []string{"boats.example.com", "cars.example.com", "boats.example.org"} {
 		_, err := e.shared.Put(t.Context(), "/registry/apiextensions.k8s.io/customresourcedefinitions/"+name, "")
@@ -258,18 +421,19 @@ func TestAReplicaDoesNotStartWithoutTheEtcdOfAGroup(t *testing.T) {
 	serves := func(groups ...string) func(string) bool {
 		return func(group string) bool { return len(groups) == 0 || groups[0] == group }
 	}
-	require.NoError(t, e.groups(false).Check(t.Context(), serves()))
+	require.NoError(t, e.groups(t, false).Check(t.Context(), serves()))
 	put(t, e.shared, Record{Own: true, Move: "first"})
-	err := e.groups(false).Check(t.Context(), serves())
+	err := e.groups(t, false).Check(t.Context(), serves())
 	require.ErrorContains(t, err, "extensions-big cannot serve the API group example.com: its objects are in an etcd of their own; "+
 		"give --group-etcd-servers, or move them by tripod migrate groups --to extensions example.com")
-	require.NoError(t, e.groups(false).Check(t.Context(), serves("example.org")), "a group of another partition")
-	require.NoError(t, e.groups(true).Check(t.Context(), serves()))
+	require.NoError(t, e.groups(t, false).Check(t.Context(), serves("example.org")), "a group of another partition")
+	require.NoError(t, e.groups(t, true).Check(t.Context(), serves()))
 }
 
 func TestAStorageThatIsDestroyedIsNotMadeAgain(t *testing.T) {
+	t.Parallel()
 	e := startEtcds(t)
-	groups := e.groups(false)
+	groups := e.groups(t, false)
 	destroyed := 0
 	s := &placed{group: groups.group(groupName), make: func(*place) (storage.Interface, factory.DestroyFunc, error) {
 		return &nothing{}, func() { destroyed++ }, nil
@@ -285,3 +449,55 @@ func TestAStorageThatIsDestroyedIsNotMadeAgain(t *testing.T) {
 }
 
 type nothing struct{ storage.Interface }
+
+// A group without resources is not followed. Who may create definitions could otherwise have as many followed as there are names.
+func TestAGroupThatIsNotUsedIsForgotten(t *testing.T) {
+	t.Parallel()
+	e := startEtcds(t)
+	groups := e.groups(t, true)
+	make := groups.Decorate(func(etcdclient.NewRawStorage) generic.StorageDecorator {
+		return func(*storagebackend.ConfigForResource, string, func(runtime.Object) (string, error), func() runtime.Object, func() runtime.Object,
+			storage.AttrFunc, storage.IndexerFuncs, *cache.Indexers,
+		) (storage.Interface, factory.DestroyFunc, error) {
+			return &nothing{}, func() {}, nil
+		}
+	})
+	use := func(group, resource string) (destroy func()) {
+		s, destroy, err := make(groups.Shared.ForResource(schema.GroupResource{Group: group, Resource: resource}), "", nil, nil, nil, nil, nil, nil)
+		require.NoError(t, err)
+		_, release, err := s.(*placed).use(t.Context())
+		require.NoError(t, err)
+		release()
+		return destroy
+	}
+	var destroys []func()
+	for n := range 20 {
+		group := fmt.Sprintf("group%d.example.com", n)
+		destroys = append(destroys, use(group, "boats"), use(group, "cars"))
+	}
+	following := groups.byName["group7.example.com"].current.Load().context
+	for n, destroy := range destroys {
+		if n%2 == 0 {
+			destroy()
+			destroy()
+		}
+	}
+	assert.Len(t, groups.byName, 20, "each has another resource")
+	require.NoError(t, following.Err())
+	for n, destroy := range destroys {
+		if n%2 != 0 {
+			destroy()
+		}
+	}
+	assert.Empty(t, groups.byName)
+	require.Error(t, following.Err())
+	require.Eventually(t, func() bool { return !strings.Contains(goroutines(), "(*place).follow") }, patience, 10*time.Millisecond)
+	use("group7.example.com", "boats")()
+}
+
+// goroutines returns the stacks of all goroutines.
+func goroutines() string {
+	var stacks strings.Builder
+	pprof.Lookup("goroutine").WriteTo(&stacks, 1) //nolint:errcheck // a Builder takes all
+	return stacks.String()
+}

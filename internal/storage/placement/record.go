@@ -36,6 +36,8 @@ type Keys struct {
 	Reader string
 	// Mover exists while a move works on the group. It is not in the fence: writes of objects go on.
 	Mover string
+	// Raised is written to raise the revision of etcd.
+	Raised string
 }
 
 // KeysOf returns the keys of an API group below the prefix of a service, /registry.
@@ -44,6 +46,7 @@ func KeysOf(prefix, group string) Keys {
 	fence := objects + ".placement/"
 	return Keys{
 		Objects: objects, Fence: fence, Record: fence + "record", Pause: fence + "pause", Reader: objects + ".reader", Mover: objects + ".mover",
+		Raised: objects + ".raised",
 	}
 }
 

@@ -5,13 +5,11 @@ package placement
 
 import (
 	"context"
-	"strconv"
 	"sync"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/apiserver/pkg/registry/generic"
@@ -64,6 +62,8 @@ type made struct {
 	// users is how many requests use the storage. If retired, the last one destroys it. The mutex of placed guards both.
 	users   int
 	retired bool
+	// stay keeps the storage when its place ends.
+	stay func() bool
 }
 
 // use returns the storage in the etcd that has the objects now. The caller calls release.
@@ -85,7 +85,7 @@ func (s *placed) use(ctx context.Context) (used *made, release func(), err error
 		s.made.retire()
 		s.made = newMade(made, destroy, at)
 		mine := s.made
-		context.AfterFunc(at.context, func() { s.retire(mine) })
+		mine.stay = context.AfterFunc(at.context, func() { s.retire(mine) })
 	}
 	used = s.made
 	used.users++
@@ -113,6 +113,7 @@ func (m *made) retire() {
 	if m == nil {
 		return
 	}
+	m.stay()
 	if m.retired = true; m.users == 0 {
 		m.destroy()
 	}
@@ -121,8 +122,12 @@ func (m *made) retire() {
 func (s *placed) destroy() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.destroyed {
+		return
+	}
 	s.destroyed = true
 	s.made.retire()
+	s.group.release()
 }
 
 // Versioner implements storage.Interface.
@@ -171,6 +176,9 @@ func (s *placed) Get(ctx context.Context, key string, opts storage.GetOptions, i
 		return err
 	}
 	defer release()
+	if err := used.place.refuseBeyond(ctx, versionOf(opts.ResourceVersion)); err != nil {
+		return err
+	}
 	return used.Get(ctx, key, opts, into)
 }
 
@@ -181,8 +189,8 @@ func (s *placed) GetList(ctx context.Context, key string, opts storage.ListOptio
 		return err
 	}
 	defer release()
-	if used.place.isBefore(opts) {
-		return expired()
+	if err := used.place.refuseList(ctx, opts); err != nil {
+		return err
 	}
 	return used.GetList(ctx, key, opts, list)
 }
@@ -194,7 +202,10 @@ func (s *placed) Watch(ctx context.Context, key string, opts storage.ListOptions
 		return nil, err
 	}
 	defer release()
-	if version, err := strconv.ParseInt(opts.ResourceVersion, 10, 64); err == nil && version > 0 && version < used.place.record.Floor {
+	if err := used.place.refuseWatch(ctx, opts); err != nil {
+		if !apierrors.IsResourceExpired(err) {
+			return nil, err
+		}
 		events := make(chan watch.Event, 1)
 		events <- watch.Event{Type: watch.Error, Object: &expired().ErrStatus}
 		close(events)
@@ -204,22 +215,6 @@ func (s *placed) Watch(ctx context.Context, key string, opts storage.ListOptions
 	stop := context.AfterFunc(used.place.context, cancel)
 	context.AfterFunc(ctx, func() { stop() })
 	return used.Watch(ctx, key, opts)
-}
-
-// isBefore reports whether a list is of a state from before the objects came here.
-func (p *place) isBefore(opts storage.ListOptions) bool {
-	version, err := int64(0), error(nil)
-	switch {
-	case opts.Predicate.Continue != "":
-		_, version, err = storage.DecodeContinue(opts.Predicate.Continue, "/")
-	case opts.ResourceVersionMatch == metav1.ResourceVersionMatchExact:
-		version, err = strconv.ParseInt(opts.ResourceVersion, 10, 64)
-	}
-	return err == nil && version > 0 && version < p.record.Floor
-}
-
-func expired() *apierrors.StatusError {
-	return apierrors.NewResourceExpired("too old resource version: the objects have moved to another etcd since")
 }
 
 // Stats implements storage.Interface.

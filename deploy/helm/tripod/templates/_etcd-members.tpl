@@ -45,7 +45,7 @@ without the data of the others. If Helm can ask the cluster, it refuses what wou
 {{- /* dict root, component, name, snapshot. snapshot is the file to restore, if any. */ -}}
 {{- define "tripod.etcd.statefulset" -}}
 {{- include "tripod.etcd.check" . -}}
-{{- $etcd := .root.Values.etcd -}}
+{{- $etcd := include "tripod.etcd.values" . | fromJson -}}
 {{- $set := printf "%s-%s" (include "tripod.fullname" .root) .name -}}
 {{- $member := printf "$(POD_NAME).%s.%s.svc" $set .root.Release.Namespace -}}
 apiVersion: apps/v1

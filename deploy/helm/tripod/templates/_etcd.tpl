@@ -5,13 +5,22 @@ SPDX-License-Identifier: Apache-2.0
 
 {{- /* The names of the release's etcds, after the fullname, as a JSON list. */ -}}
 {{- define "tripod.etcd.names" -}}
-{{- if not .Values.etcd.enabled -}}
-{{- list | toJson -}}
-{{- else if eq .Values.etcd.mode "perService" -}}
-{{- list "etcd" "etcd-extensions" | toJson -}}
-{{- else -}}
-{{- list "etcd" | toJson -}}
+{{- $names := list -}}
+{{- if .Values.etcd.enabled -}}
+{{- $names = ternary (list "etcd" "etcd-extensions") (list "etcd") (eq .Values.etcd.mode "perService") -}}
 {{- end -}}
+{{- concat $names (include "tripod.partitions.etcds" . | fromJsonArray) | toJson -}}
+{{- end -}}
+
+{{- /* The values of an etcd of the release, as JSON: dict root, name. That of a partition has the values of etcd that it does not set itself. */ -}}
+{{- define "tripod.etcd.values" -}}
+{{- $values := .root.Values.etcd -}}
+{{- with include "tripod.partitions.ofEtcd" . -}}
+{{- $own := deepCopy (include "tripod.values" (dict "root" $.root "component" .) | fromJson).etcd -}}
+{{- include "tripod.values.fill" (dict "values" $own "defaults" (deepCopy $values)) -}}
+{{- $values = $own -}}
+{{- end -}}
+{{- toJson $values -}}
 {{- end -}}
 
 {{- /* The name of the etcd that a component uses, after the fullname: dict root, component. */ -}}
@@ -51,6 +60,7 @@ etcd
 {{- /* The components that use an etcd of the release: dict root, name. */ -}}
 {{- define "tripod.etcd.users" -}}
 {{- $users := list -}}
+{{- with include "tripod.partitions.ofEtcd" . -}}{{- $users = append $users . -}}{{- end -}}
 {{- range $component := include "tripod.components" .root | fromJsonArray -}}
 {{- $context := dict "root" $.root "component" $component -}}
 {{- $own := include "tripod.additional.etcd" $context | fromJson -}}

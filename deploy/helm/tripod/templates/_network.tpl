@@ -13,18 +13,27 @@ SPDX-License-Identifier: Apache-2.0
 {{- define "tripod.network.etcd" -}}
 {{- if include "tripod.additional.unstored" . -}}
 {{- else if and .root.Values.etcd.enabled (not (include "tripod.additional.etcd" . | fromJson)) -}}
+{{- include "tripod.network.members" (dict "root" .root "name" (include "tripod.etcd.name" .)) -}}
+{{- else -}}
+{{- include "tripod.network.ports" (splitList "," (include "tripod.etcd.servers" .)) -}}
+{{- end -}}
+{{- with include "tripod.partitions.etcd" . | fromJson }}
+{{- if .name }}
+{{ include "tripod.network.members" (dict "root" $.root "name" .name) }}
+{{- else }}
+{{ include "tripod.network.ports" .servers }}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+
+{{- /* The way to an etcd of the release: dict root, name. */ -}}
+{{- define "tripod.network.members" -}}
 - ports:
     - {port: 2379}
   to:
     - podSelector:
         matchLabels:
-          {{- include "tripod.etcd.selector" (dict "root" .root "component" "etcd" "name" (include "tripod.etcd.name" .)) | nindent 10 }}
-{{- else -}}
-{{- include "tripod.network.ports" (splitList "," (include "tripod.etcd.servers" .)) -}}
-{{- end -}}
-{{- with (include "tripod.partitions.etcd" . | fromJson).servers }}
-{{ include "tripod.network.ports" . }}
-{{- end -}}
+          {{- include "tripod.etcd.selector" (dict "root" .root "component" "etcd" "name" .name) | nindent 10 }}
 {{- end -}}
 
 {{- /* The way to the ports in URLs. */ -}}

@@ -40,6 +40,11 @@ has a Secret with the key of an authority. */ -}}
       {{- end }}
 {{- end -}}
 
+{{- /* The client certificate of the user root of an etcd of the release, for Jobs: dict root, name. */ -}}
+{{- define "tripod.pki.administrator" -}}
+{{- include "tripod.pki.leaf" (dict "secret" (printf "%s-%s-client" (include "tripod.fullname" .root) .name) "directory" "etcd-client" "ca" "etcd-ca.crt") -}}
+{{- end -}}
+
 {{- /* The client certificates for etcd: of the release's etcd, or of an external one: dict root, component. */ -}}
 {{- define "tripod.pki.etcd" -}}
 {{- with include "tripod.etcd.secret" . -}}

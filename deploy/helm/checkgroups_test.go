@@ -1,0 +1,115 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package helm
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/tripod-k8s/tripod/admin/etcd/groupcheck"
+)
+
+const (
+	ownEtcd    = "extensions: {partitions: {big: {etcd: {enabled: true}}}}"
+	theirsEtcd = "extensions: {partitions: {big: {etcd: {servers: ['https://one:3379'], secret: mine}}}}"
+)
+
+// upgraded renders the upgrade of a release, which runs, to other values. change changes what runs.
+func upgraded(t *testing.T, before, after string, change func(*appsv1.StatefulSet)) release {
+	t.Helper()
+	running := render(t, before)
+	var objects []metav1.Object
+	for _, name := range []string{"core", "extensions", "extensions-big"} {
+		if strings.Contains(running.text, "name: tripod-"+name+"\n") {
+			d := find(t, running, "Deployment", "tripod-"+name, &appsv1.Deployment{})
+			d.Namespace = namespace
+			objects = append(objects, d)
+		}
+	}
+	if strings.Contains(running.text, "kind: StatefulSet") {
+		set := find(t, running, "StatefulSet", "tripod-etcd", &appsv1.StatefulSet{})
+		set.Namespace, set.Status.ReadyReplicas = namespace, 1
+		if change != nil {
+			change(set)
+		}
+		objects = append(objects, set)
+	}
+	text, err := helmTemplate(t, after, "--is-upgrade", "--dry-run=server", "--kube-apiserver="+clusterWith(t, objects...))
+	require.NoError(t, err)
+	return parse(t, text)
+}
+
+// TestAnUpgradeThatWouldOrphanDataIsRefused looks for the Job that refuses it.
+func TestAnUpgradeThatWouldOrphanDataIsRefused(t *testing.T) {
+	const external = "etcd: {enabled: false, external: {servers: ['https://two:2379'], secret: two}}"
+	const ofExtraArgs = "extensions: {extraArgs: ['--group-etcd-servers=a.com=https://one:1']}"
+	for _, test := range []struct {
+		name, before, after string
+		change              func(*appsv1.StatefulSet)
+		want                bool
+	}{
+		{name: "no partition has an etcd", before: withPartitions, after: withPartitions},
+		{name: "one gets an etcd", before: withPartitions, after: merged(t, withPartitions, ownEtcd)},
+		{name: "one has an etcd", before: merged(t, withPartitions, ownEtcd), after: merged(t, withPartitions, ownEtcd), want: true},
+		{name: "one loses it", before: merged(t, withPartitions, ownEtcd), after: withPartitions, want: true},
+		{name: "all partitions go", before: merged(t, withPartitions, theirsEtcd), after: "{}", want: true},
+		{name: "etcds of the user", before: merged(t, withPartitions, theirsEtcd, external), after: merged(t, withPartitions, theirsEtcd, external), want: true},
+		{name: "flags of the user", before: ofExtraArgs, after: ofExtraArgs},
+		{name: "etcd does not run", before: merged(t, withPartitions, ownEtcd), after: "{}", change: func(set *appsv1.StatefulSet) { set.Status.ReadyReplicas = 0 }},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			r := upgraded(t, test.before, test.after, test.change)
+			assert.Equal(t, test.want, strings.Contains(r.text, "- check-groups\n"))
+			checkAccepted(t, r)
+		})
+	}
+}
+
+func TestTheCheckOfAnUpgradeAsksThePlannedEtcds(t *testing.T) {
+	for values, want := range map[string]groupcheck.Etcd{
+		ownEtcd:    {Servers: []string{"https://tripod-etcd-extensions-big-0.tripod-etcd-extensions-big.control.svc:2379"}, CAFile: "tripod-etcd-extensions-big-client"},
+		theirsEtcd: {Servers: []string{"https://one:3379"}, CAFile: "mine"},
+	} {
+		r := upgraded(t, merged(t, withPartitions, ownEtcd), merged(t, withPartitions, values), nil)
+		job := find(t, r, "Job", "tripod-check-groups", &batchv1.Job{})
+		assert.Equal(t, "pre-upgrade", job.Annotations["helm.sh/hook"])
+		assert.Equal(t, "hook-failed", job.Annotations["helm.sh/hook-output-log-policy"])
+		pod := job.Spec.Template.Spec
+		var servers, cas []string
+		for _, arg := range pod.Containers[0].Args {
+			if given, ok := strings.CutPrefix(arg, "--group-etcd-servers="); ok {
+				servers = append(servers, given)
+			}
+			if given, ok := strings.CutPrefix(arg, "--group-etcd-cafile="); ok {
+				cas = append(cas, given)
+			}
+		}
+		planned, err := groupcheck.Parse(servers, cas, nil, nil)
+		require.NoError(t, err)
+		require.Len(t, planned, 2, "a group and a pattern")
+		for _, etcd := range planned {
+			assert.Equal(t, want.Servers, etcd.Servers)
+			assert.Equal(t, "/etc/tripod/extensions-big/ca.crt", etcd.CAFile)
+		}
+		i := slices.IndexFunc(pod.Containers[0].VolumeMounts, func(m corev1.VolumeMount) bool { return m.MountPath == "/etc/tripod/extensions-big" })
+		require.GreaterOrEqual(t, i, 0)
+		for _, volume := range pod.Volumes {
+			if volume.Name == pod.Containers[0].VolumeMounts[i].Name {
+				assert.Equal(t, want.CAFile, volume.Secret.SecretName)
+				assert.True(t, *volume.Secret.Optional)
+			}
+		}
+		assert.Contains(t, pod.Containers[0].Args, "--endpoints=https://tripod-etcd-0.tripod-etcd.control.svc:2379")
+	}
+}
