@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"sync"
 	"time"
+
+	"github.com/tripod-k8s/tripod/internal/hop/attention"
 )
 
 const (
@@ -25,7 +27,7 @@ type permit struct {
 	door *entrance
 	// lost ends the request.
 	lost  context.CancelCauseFunc
-	looks *time.Timer
+	looks *attention.Timer
 
 	mu sync.Mutex
 	// bytes are those since the last look. asked is for how long search has waited for the member since then, waits are the reads that do so
@@ -63,7 +65,7 @@ func (e *entrance) holdLarge(ctx context.Context, lost context.CancelCauseFunc) 
 	if !p.slow && e.permits == e.largeOfRights {
 		p.most = rightsTime
 	}
-	p.looks = time.AfterFunc(e.patience, p.look)
+	p.looks = attention.AfterFunc(e.patience, p.look)
 	return p, nil
 }
 
@@ -112,14 +114,17 @@ func (p *permit) elapse() {
 	p.since = now
 }
 
-// look takes the permit from a member that has lost its pace, unless it may be the one that is slow.
-func (p *permit) look() {
+// look takes the permit from a member that has lost its pace, unless it may be the one that is slow. Otherwise it returns after which time
+// to look again.
+func (p *permit) look() (again time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.read {
-		return
+		return 0
 	}
 	p.elapse()
+	// The timer counts only the time in which search had a processor. If it had none, what has come waits to be read.
+	p.asked = min(p.asked, p.door.patience)
 	// A time in which search was busy for the most part says nothing.
 	keeps := p.asked < p.door.patience/2 || float64(p.bytes) >= pace*p.asked.Seconds()
 	p.total += p.asked
@@ -129,16 +134,16 @@ func (p *permit) look() {
 		switch {
 		case late:
 			p.lost(&LimitError{Limit: limitTime, Message: fmt.Sprintf("a large object or discovery takes longer than %s", p.most)})
-			return
+			return 0
 		case !p.slow && !p.becomeSlow():
 			p.lost(&LimitError{
 				Limit: limitTime, Message: fmt.Sprintf("a large object comes with less than %d KiB a second, and search reads one at a time of those",
 					pace>>10),
 			})
-			return
+			return 0
 		}
 	}
-	p.looks.Reset(p.door.patience)
+	return p.door.patience
 }
 
 // becomeSlow makes the permit the one for slow members, if that is free. The caller has locked the permit.

@@ -101,6 +101,23 @@ func TestTheTimeOfSearchIsNotThatOfTheMember(t *testing.T) {
 	slow.release()
 }
 
+// TestAMemberIsNotSlowWhileSearchIsStopped has search have no processor for an hour, in which the member has sent what it should in two seconds.
+func TestAMemberIsNotSlowWhileSearchIsStopped(t *testing.T) {
+	door := newDoor(t, nil)
+	e := door.entrance().rights // for which a member has 10 s in all
+	permit, err := e.holdLarge(t.Context(), func(err error) { assert.NoError(t, err, "it has kept its pace") })
+	require.NoError(t, err)
+	defer permit.release()
+	permit.complete() // the test looks
+	permit.read = false
+	permit.awaits()
+	permit.since = time.Now().Add(-time.Hour)
+	permit.came(int(1.01 * pace * door.patience.Seconds()))
+	assert.Equal(t, door.patience, permit.look(), "again")
+	assert.Nil(t, e.lostPace.Load())
+	assert.Equal(t, door.patience, permit.total)
+}
+
 // TestMembersThatStopInLargeObjectsKeepNoOtherWaiting has many members take what all need to read large objects, documents and discovery, and then stop.
 func TestMembersThatStopInLargeObjectsKeepNoOtherWaiting(t *testing.T) {
 	large := strings.Repeat("x", 2*smallObject)
