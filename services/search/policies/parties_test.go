@@ -4,6 +4,8 @@
 package policies
 
 import (
+	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -11,8 +13,11 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/component-base/metrics/testutil"
 
 	"github.com/tripod-k8s/tripod/services/search/apis/policy/v1alpha1"
@@ -57,10 +62,8 @@ func TestOnlyWhatAPolicyMakesHasItsShare(t *testing.T) {
 	}
 	cluster("annotated", "annotations: {tripod-k8s.io/party: fleet/prod, tripod-k8s.io/adopted-by: fleet}")
 	cluster("owned", owner("fleet-prod-a", string(w.lifecycle("fleet-prod-a").UID)))
-	source := "source: {group: fleet.example.com, version: v1, resource: clusters, namespace: prod, name: a}"
 	for _, name := range []string{"forged", "forged-and-adopted"} {
-		forged := forged(name, controlledBy("fleet", "uid-fleet"))
-		w.put(lifecycleResource, strings.Replace(forged, `source: {group: "", version: v1, resource: secrets, namespace: prod, name: config}`, source, 1))
+		w.put(lifecycleResource, ofSource(name, "a"))
 	}
 	cluster("forged", owner("forged", "uid-forged"))
 	cluster("forged-and-adopted", "annotations: {tripod-k8s.io/adopted-by: fleet}")
@@ -152,6 +155,32 @@ func TestThePediaClustersOfANamespaceHaveALimit(t *testing.T) {
 	refused, err = testutil.GetGaugeMetricValue(refusedSources)
 	require.NoError(t, err)
 	assert.Zero(t, refused)
+}
+
+// ofSource returns a lifecycle that says that the policy fleet has made it of a source.
+func ofSource(name, source string) string {
+	return strings.Replace(forged(name, controlledBy("fleet", "uid-fleet")), `source: {group: "", version: v1, resource: secrets, namespace: prod, name: config}`,
+		"source: {group: fleet.example.com, version: v1, resource: clusters, namespace: prod, name: "+source+"}", 1)
+}
+
+// TestLifecyclesOfOthersTakeNoRoom has somebody write more than a policy may make, also of a source that is there, whenever search removes them.
+func TestLifecyclesOfOthersTakeNoRoom(t *testing.T) {
+	w := newWorld(t)
+	w.most = 1
+	w.putSecrets(oldConfig)
+	removed := 0
+	w.client.PrependReactor("delete", "pediaclusterlifecycles", func(action clienttesting.Action) (bool, runtime.Object, error) {
+		name := action.(clienttesting.DeleteAction).GetName()
+		removed++
+		return true, nil, apierrors.NewConflict(lifecycleResource.GroupResource(), name, errors.New("it was written again"))
+	})
+	for i, source := range []string{"a", "a", "other", "other"} {
+		w.put(lifecycleResource, ofSource(fmt.Sprint("forged", i), source))
+	}
+	w.put(policyResource, fleetPolicy)
+	w.until("search would remove them", func() bool { return removed >= 4 })
+	w.put(fleetResource, fleetCluster("a", "True"))
+	w.until("the policy makes its own", func() bool { return w.lifecycle("fleet-prod-a") != nil })
 }
 
 // TestASourceKeepsItsName has a source in an earlier namespace that makes the same name.

@@ -8,6 +8,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -73,62 +74,73 @@ func (p *Policies) applyPolicy(ctx context.Context, policy *v1alpha1.ClusterImpo
 	return conditions
 }
 
-// makeLifecycles makes the lifecycle of each source, and removes those of sources that do not count any more.
-// Those in a namespace may be too many: it returns how many have none.
-func (p *Policies) makeLifecycles(ctx context.Context, plan *plan, sources []*unstructured.Unstructured, s *state) (refused int, _ error) {
+// named is a source with the name of what a policy makes of it.
+type named struct {
+	source *unstructured.Unstructured
+	object v1alpha1.Object
+	name   string
+}
+
+// names returns the sources of which the policy makes something, in their order, and why others have no name.
+func (p *plan) names(ctx context.Context, sources []*unstructured.Unstructured) (all []named, failed map[v1alpha1.Object]error) {
 	slices.SortFunc(sources, func(a, b *unstructured.Unstructured) int {
 		return cmp.Or(cmp.Compare(a.GetNamespace(), b.GetNamespace()), cmp.Compare(a.GetName(), b.GetName()))
 	})
-	var failures []error
-	wanted := map[string]v1alpha1.Object{}
-	failed := map[v1alpha1.Object]bool{}
-	has := plan.counts(s.lifecycles)
-	live := map[v1alpha1.Object]bool{}
+	failed = map[v1alpha1.Object]error{}
 	for _, source := range sources {
-		live[plan.object(source)] = true
+		object := p.object(source)
+		name, err := p.name(ctx, source)
+		switch {
+		case err != nil:
+			failed[object] = err
+		case name != "":
+			all = append(all, named{source, object, name})
+		}
 	}
-	for _, source := range sources {
-		object := plan.object(source)
-		name, err := plan.name(ctx, source)
-		if other, taken := wanted[name]; err == nil && taken && name != "" {
-			err = fmt.Errorf("the name %s is that of %s/%s already", name, other.Namespace, other.Name)
-		}
-		if err != nil {
-			failed[object] = true
-			failures = append(failures, fmt.Errorf("%s/%s: %w", object.Namespace, object.Name, err))
+	return all, failed
+}
+
+// makeLifecycles makes the lifecycle of each source, and removes those of sources that do not count any more.
+// Those in a namespace may be too many: it returns how many have none.
+func (p *Policies) makeLifecycles(ctx context.Context, plan *plan, sources []*unstructured.Unstructured, s *state) (refused int, _ error) {
+	all, wrong := plan.names(ctx, sources)
+	has, holders := plan.holders(all, wrong, s.lifecycles)
+	failed, wanted := map[v1alpha1.Object]bool{}, map[string]bool{}
+	var failures []error
+	fails := func(object v1alpha1.Object, why error) {
+		failed[object] = true
+		failures = append(failures, fmt.Errorf("%s/%s: %w", object.Namespace, object.Name, why))
+	}
+	for _, object := range slices.SortedFunc(maps.Keys(wrong), compareObjects) {
+		fails(object, wrong[object])
+	}
+	for _, one := range all {
+		former, holder := s.lifecycles[one.name], holders[one.name]
+		isOwn := former != nil && metav1.IsControlledBy(former, plan.policy)
+		switch {
+		case holder != one.object:
+			fails(one.object, fmt.Errorf("the name %s is that of %s/%s already", one.name, holder.Namespace, holder.Name))
+			continue
+		case isOwn && former.Spec.Source != one.object:
+			failed[one.object] = true // the lifecycle goes, so that nothing of the other cluster is taken over
 			continue
 		}
-		if name == "" {
-			continue
-		}
-		made, former := plan.lifecycle(name, object), s.lifecycles[name]
-		// Another source keeps its name as long as it is there. Afterwards the lifecycle goes, so that nothing of the other cluster is taken
-		// over.
-		if former != nil && metav1.IsControlledBy(former, plan.policy) && former.Spec.Source != object {
-			if other := former.Spec.Source; live[other] {
-				failures = append(failures, fmt.Errorf("%s/%s: the name %s is that of %s/%s already",
-					object.Namespace, object.Name, name, other.Namespace, other.Name))
-			}
-			failed[object] = true
-			continue
-		}
-		wanted[name] = object
-		if former == nil {
-			if has[object.Namespace] >= p.most {
+		if wanted[one.name] = true; !isOwn {
+			if has[one.object.Namespace] >= p.most {
 				refused++
 				continue
 			}
-			has[object.Namespace]++
+			has[one.object.Namespace]++
 		}
-		if written, err := p.makeLifecycle(ctx, made, former); err != nil {
-			failures = append(failures, fmt.Errorf("%s: %w", name, err))
-			s.unclear[name] = true
+		if written, err := p.makeLifecycle(ctx, plan.lifecycle(one.name, one.object), former); err != nil {
+			failures = append(failures, fmt.Errorf("%s: %w", one.name, err))
+			s.unclear[one.name] = true
 		} else {
-			s.made[name] = origin{policy: plan.policy, source: source, late: written}
+			s.made[one.name] = origin{policy: plan.policy, source: one.source, late: written}
 		}
 	}
 	for name, lifecycle := range s.lifecycles {
-		if _, still := wanted[name]; still || !metav1.IsControlledBy(lifecycle, plan.policy) {
+		if wanted[name] || !metav1.IsControlledBy(lifecycle, plan.policy) {
 			continue
 		}
 		// A source whose templates fail may only be for a moment as it is, so what was made of it stays.
@@ -141,15 +153,40 @@ func (p *Policies) makeLifecycles(ctx context.Context, plan *plan, sources []*un
 	return refused, firstOf(failures)
 }
 
-// counts returns how many lifecycles the policy has made of the sources of each namespace.
-func (p *plan) counts(lifecycles map[string]*v1alpha1.PediaClusterLifecycle) map[string]int {
-	has := map[string]int{}
-	for _, lifecycle := range lifecycles {
-		if metav1.IsControlledBy(lifecycle, p.policy) {
-			has[lifecycle.Spec.Source.Namespace]++
+// holders returns which source has a name: the one of which its lifecycle was made keeps it, or else it is the first one of that name. has
+// counts the sources of a namespace of which there is a lifecycle. Others may have written lifecycles that say so, too: these do not count.
+func (p *plan) holders(all []named, wrong map[v1alpha1.Object]error, lifecycles map[string]*v1alpha1.PediaClusterLifecycle) (
+	has map[string]int, holders map[string]v1alpha1.Object,
+) {
+	has, holders = map[string]int{}, map[string]v1alpha1.Object{}
+	stays := map[v1alpha1.Object]bool{}
+	for name, lifecycle := range lifecycles {
+		source := lifecycle.Spec.Source
+		if wrong[source] == nil || !metav1.IsControlledBy(lifecycle, p.policy) {
+			continue
+		}
+		if holders[name] = source; !stays[source] {
+			stays[source] = true
+			has[source.Namespace]++
 		}
 	}
-	return has
+	for _, one := range all {
+		lifecycle := lifecycles[one.name]
+		if lifecycle != nil && lifecycle.Spec.Source == one.object && metav1.IsControlledBy(lifecycle, p.policy) {
+			holders[one.name] = one.object
+			has[one.object.Namespace]++
+		}
+	}
+	for _, one := range all {
+		if _, held := holders[one.name]; !held {
+			holders[one.name] = one.object
+		}
+	}
+	return has, holders
+}
+
+func compareObjects(a, b v1alpha1.Object) int {
+	return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
 }
 
 // firstOf names a few failures and counts the others.
