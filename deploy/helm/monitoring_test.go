@@ -48,14 +48,21 @@ func checkExpression(t *testing.T, known []string, where, expression string) {
 	}
 }
 
-// parsed has promtool, of Debian's package prometheus, parse the expressions of alerts and dashboards. TEST_PROMTOOL=1 demands it.
-func parsed(t *testing.T, rules []rule) {
+// findPromtool returns promtool, of Debian's package prometheus. TEST_PROMTOOL=1 demands it.
+func findPromtool(t *testing.T) string {
 	t.Helper()
 	promtool, err := exec.LookPath("promtool")
 	if err != nil && os.Getenv("TEST_PROMTOOL") != "1" {
 		t.Skipf("expressions are not parsed: %v: apt-get install prometheus (TEST_PROMTOOL=1 makes this an error)", err)
 	}
 	require.NoError(t, err)
+	return promtool
+}
+
+// parsed has promtool parse the expressions of alerts and dashboards.
+func parsed(t *testing.T, rules []rule) {
+	t.Helper()
+	promtool := findPromtool(t)
 	file := filepath.Join(t.TempDir(), "rules.yaml")
 	text, err := yaml.Marshal(map[string]any{"groups": []any{map[string]any{"name": "tripod", "rules": rules}}})
 	require.NoError(t, err)
