@@ -122,10 +122,17 @@ func (o *Options) Validate() error {
 		return fmt.Errorf("--apiservice-form must be %q or %q, not %q", aggregator.FormService, aggregator.FormLocal, o.APIServiceForm)
 	}
 	for _, server := range o.externalEtcds() {
-		u, err := url.Parse(server)
-		if err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Port() == "" {
-			return fmt.Errorf("etcd server %q is not of the form https://host:port", server)
+		if err := validateEtcdServer(server); err != nil {
+			return err
 		}
+	}
+	return nil
+}
+
+func validateEtcdServer(server string) error {
+	u, err := url.Parse(server)
+	if err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Port() == "" {
+		return fmt.Errorf("etcd server %q is not of the form https://host:port", server)
 	}
 	return nil
 }

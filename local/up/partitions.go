@@ -46,6 +46,11 @@ func (o *Options) validatePartitions() error {
 			return fmt.Errorf("%s: %s is given twice; separate several URLs by commas", partitionEtcdServersFlag, name)
 		}
 		given[name] = true
+		for server := range strings.SplitSeq(servers, ",") {
+			if err := validateEtcdServer(server); err != nil {
+				return fmt.Errorf("%s: %w", partitionEtcdServersFlag, err)
+			}
+		}
 	}
 	return nil
 }

@@ -45,7 +45,7 @@ func TestAPartitionWithItsOwnEtcd(t *testing.T) {
 		"big":             `--extensions-partition-etcd-servers: "big" is not of the form NAME=URL[,URL...]`,
 		"huge=http://a:1": `--extensions-partition-etcd-servers: no --extensions-partition has the name "huge"`,
 		"big=http://c:1":  "--extensions-partition-etcd-servers: big is given twice",
-		"small=a:1":       `etcd server "a:1" is not of the form https://host:port`,
+		"small=a:1":       `--extensions-partition-etcd-servers: etcd server "a:1" is not of the form https://host:port`,
 	} {
 		o.PartitionEtcdServers = []string{"big=http://a:1", entry}
 		assert.ErrorContains(t, o.Validate(), want)

@@ -81,6 +81,10 @@ func TestPartition(t *testing.T) {
 	assert.Equal(t, "extensions-big", completed.Name)
 	assert.True(t, completed.Scope.Has("boats.a.example.com"))
 	assert.False(t, completed.Scope.Has("boats.example.com"))
+	o := New()
+	o.PartitionGroups = []string{"a=*.example.com", "b=x.example.com"}
+	_, err = servicetest.Complete(t, o, goodFlags(t))
+	require.ErrorContains(t, err, "--partition-groups: partitions a and b overlap: *.example.com and x.example.com have groups in common")
 	_, err = complete(t, flags.With(servicetest.Flags{"aggregator-servers": ""}))
 	require.ErrorContains(t, err, "--partition needs the aggregator (--aggregator-servers)")
 
@@ -113,6 +117,8 @@ func TestWrongFlagsAreRefused(t *testing.T) {
 		{Name: "an unknown admission plugin", Flag: "enable-admission-plugins", Value: "Nope", Want: `enable-admission-plugins plugin "Nope" is unknown`},
 		{Name: "an unknown partition", Flag: "partition", Value: "big", Want: `--partition: no API groups are given for "big"`},
 		{Name: "a built-in group", Flag: "partition-groups", Value: "big=apps", Want: "--partition-groups: partition big: apps has the group apps, which is built in"},
+		{Name: "a partition without groups", Flag: "partition-groups", Value: "big=", Want: "--partition-groups: partition big: name at least one API group"},
+		{Name: "all groups", Flag: "partition-groups", Value: "big=*", Want: `--partition-groups: partition big: "*" matches every API group`},
 		{Name: "an unknown group", Flag: "runtime-config", Value: "nope.io/v1=true", Want: "unknown api groups"},
 	}...)
 }
