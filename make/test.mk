@@ -15,7 +15,8 @@ test-unit: $(TOOLS)/gotestsum $(TOOLS)/helm ## Run the unit tests.
 # Those that measure shares of load, or keep the machine busy, run alone, one package at a time. The others mostly wait, so more of them run at
 # a time than there are processors, those first that take longest.
 BUSY_TESTS := ./test/disturb/attacks ./test/disturb/busy ./test/disturb/dataplane ./test/disturb/faults ./test/disturb/hostile ./test/disturb/linearizability ./test/disturb/storages
-LONG_TESTS := ./test/compare/identity ./test/compare/encryption ./test/compare/audit ./test/compare/streaming ./test/compare/admission
+LONG_TESTS := ./test/suites/docs ./test/disturb/partitions ./test/compare/introspection ./test/suites/outside ./test/compare/apiservice ./test/suites/search \
+	./test/compare/identity ./test/compare/streaming ./test/compare/behaviour ./test/compare/endpoints ./test/suites/controllers
 # Services leave here which rights other services use. A right that no test uses fails the run.
 RIGHTS_USED := $(abspath $(BIN))/rights-used
 .PHONY: test-integration
@@ -59,13 +60,13 @@ test-assets: $(ASSETS)/kwok ## Build the stock Kubernetes binaries that tests co
 
 # KIND_NODE_IMAGE and KIND_CONFIG are the image of the node and kind's configuration, where kind's own will not do. A test that fails is
 # run once more, and the summary says so: everything shares one machine here, and a node that stalls makes all replicas stall.
-# Each package has a cluster of its own, and mostly waits for pods, so two run at a time.
+# Each package has a cluster of its own, and mostly waits for pods, so three run at a time, those first that take longest.
 .PHONY: e2e
 e2e: e2e-assets $(TOOLS)/gotestsum ## Install the chart into a kind cluster and test it from outside (E2E_TESTS=./e2e E2E_ARGS="-run TestScale").
-	$(TOOLS)/gotestsum --format standard-verbose --rerun-fails=1 --packages="$(E2E_TESTS)" -- -count=1 -p 2 -timeout 40m $(E2E_ARGS)
+	$(TOOLS)/gotestsum --format standard-verbose --rerun-fails=1 --packages="$(E2E_TESTS)" -- -count=1 -p 3 -timeout 40m $(E2E_ARGS)
 
 # The packages that start clusters; the others below e2e have unit tests.
-E2E_TESTS := ./e2e ./e2e/takeover ./e2e/faults ./e2e/extend
+E2E_TESTS := ./e2e ./e2e/faults ./e2e/takeover ./e2e/extend
 E2E_LONG_TESTS := ./e2e/kubeadm ./e2e/join ./e2e/upgrade
 
 .PHONY: e2e-up
