@@ -36,32 +36,42 @@ func NeedsTripod(t testing.TB) {
 
 // Start starts stock and Tripod at the same time. It calls start once for each.
 func Start[S any](ctx context.Context, start func(ctx context.Context, tripod bool) (S, error)) ([2]S, error) {
+	return startSides(ctx, func(ctx context.Context, side int) (S, error) { return start(ctx, side == 1 && !AgainstStock) })
+}
+
+// startSides calls start for both sides at the same time. 0 is the side of stock, 1 that of Tripod.
+func startSides[S any](ctx context.Context, start func(ctx context.Context, side int) (S, error)) ([2]S, error) {
 	var sides [2]S
 	starting, ctx := errgroup.WithContext(ctx)
-	for i, tripod := range [2]bool{false, !AgainstStock} {
+	for i := range sides {
 		starting.Go(func() (err error) {
-			sides[i], err = start(ctx, tripod)
+			sides[i], err = start(ctx, i)
 			return err
 		})
 	}
 	return sides, starting.Wait()
 }
 
-// StartClusters starts a stock kube-apiserver with flags, and `tripod up` with arguments.
+// StartClusters starts a stock kube-apiserver with flags, and `tripod up` with arguments. With AgainstStock, the kube-apiserver that takes the place of Tripod
+// is always the one of this version of Kubernetes.
 func StartClusters(ctx context.Context, env *framework.Environment, flags, arguments []string) ([2]*framework.Cluster, error) {
 	if Emulated != "" {
 		emulate := []string{"--emulated-version=" + Emulated}
 		flags, arguments = slices.Concat(flags, emulate), slices.Concat(arguments, emulate)
 	}
-	return Start(ctx, func(ctx context.Context, tripod bool) (*framework.Cluster, error) {
-		if tripod {
+	return startSides(ctx, func(ctx context.Context, side int) (*framework.Cluster, error) {
+		if side == 1 && !AgainstStock {
 			up, err := env.StartTripod(ctx, framework.TripodOptions{Args: arguments})
 			if err != nil {
 				return nil, err
 			}
 			return up.Cluster, nil
 		}
-		stock, err := env.StartStock(ctx, framework.StockOptions{Args: flags, Binary: Stock})
+		options := framework.StockOptions{Args: flags}
+		if side == 0 {
+			options.Binary = Stock
+		}
+		stock, err := env.StartStock(ctx, options)
 		if err != nil {
 			return nil, err
 		}
