@@ -6,7 +6,6 @@ package main
 import (
 	"fmt"
 	"io"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -33,7 +32,8 @@ func newCertsCommand() *cobra.Command {
 }
 
 func newCertsShowCommand() *cobra.Command {
-	var dataDir, format, kubeconfig, namespace, selector string
+	var dataDir, kubeconfig, namespace, selector string
+	var format listFormat
 	cmd := &cobra.Command{
 		Use:   "show",
 		Short: "Show when certificates expire",
@@ -43,9 +43,6 @@ of a cluster.`,
   tripod certs show --namespace tripod`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := checkFormat(format, formatTable); err != nil {
-				return err
-			}
 			list := func() ([]certs.Info, error) { return up.Certificates(up.DataDir(dataDir)) }
 			if namespace != "" {
 				client, err := newClient(kubeconfig)
@@ -58,22 +55,20 @@ of a cluster.`,
 			if err != nil {
 				return err
 			}
-			if format == formatJSON {
-				return printJSON(cmd.OutOrStdout(), certificates)
-			}
-			return printCertificates(cmd.OutOrStdout(), certificates, time.Now())
+			return printList(cmd.OutOrStdout(), format, certificates, func(c certs.Info) string { return c.Name }, printCertificates)
 		},
 	}
 	addDataDirFlag(cmd, &dataDir)
 	cmd.Flags().StringVarP(&namespace, "namespace", "n", "", "namespace whose Secrets to show")
 	cmd.Flags().StringVarP(&selector, "selector", "l", "", "labels of the Secrets to show, as in app.kubernetes.io/instance=tripod")
 	addKubeconfigFlag(cmd, &kubeconfig)
-	cmd.Flags().StringVarP(&format, "output", "o", formatTable, "format of the output: table or json")
+	addListFormat(cmd, &format)
 	return cmd
 }
 
 func newCertsSecretsCommand() *cobra.Command {
-	var config, format, kubeconfig string
+	var config, kubeconfig string
+	var format listFormat
 	var o secrets.Options
 	cmd := &cobra.Command{
 		Use:   "secrets --config FILE",
@@ -89,9 +84,6 @@ steps all services must reload their files. Without --renew-ca, a run takes one 
   tripod certs secrets --config certificates.yaml --renew-ca tripod-ca   # three times`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := checkFormat(format, formatTable); err != nil {
-				return err
-			}
 			wanted, err := secrets.Load(config)
 			if err != nil {
 				return err
@@ -106,10 +98,7 @@ steps all services must reload their files. Without --renew-ca, a run takes one 
 			if err != nil {
 				return err
 			}
-			if format == formatJSON {
-				return printJSON(cmd.OutOrStdout(), results)
-			}
-			return printResults(cmd.OutOrStdout(), results)
+			return printList(cmd.OutOrStdout(), format, results, func(r secrets.Result) string { return r.Secret }, printResults)
 		},
 	}
 	fs := cmd.Flags()
@@ -119,7 +108,7 @@ steps all services must reload their files. Without --renew-ca, a run takes one 
 	fs.DurationVar(&o.Settle, "settle", 5*time.Minute, "how long services have to reload their files between two steps of --renew-ca")
 	fs.DurationVar(&o.Wait, "wait", 2*time.Minute, "how long to wait for Secrets that others make, such as cert-manager")
 	addKubeconfigFlag(cmd, &kubeconfig)
-	fs.StringVarP(&format, "output", "o", formatTable, "format of the output: table or json")
+	addListFormat(cmd, &format)
 	if err := cmd.MarkFlagRequired("config"); err != nil {
 		panic(err) // there is no such flag
 	}
@@ -144,9 +133,8 @@ func newClient(kubeconfig string) (kubernetes.Interface, error) {
 	return kubernetes.NewForConfig(config)
 }
 
-func printCertificates(out io.Writer, certificates []certs.Info, now time.Time) error {
-	table := tabwriter.NewWriter(out, 0, 8, 3, ' ', 0)
-	fmt.Fprintln(table, "NAME\tSUBJECT\tISSUER\tEXPIRES\tLEFT") //nolint:errcheck // Flush tells
+func printCertificates(out io.Writer, certificates []certs.Info) error {
+	table, now := newTable(out, "NAME", "SUBJECT", "ISSUER", "EXPIRES", "LEFT"), time.Now()
 	for _, c := range certificates {
 		issuer, left := c.Issuer, "expired"
 		if c.Issuer == c.Subject {
@@ -155,15 +143,13 @@ func printCertificates(out io.Writer, certificates []certs.Info, now time.Time) 
 		if c.Expires.After(now) {
 			left = duration.HumanDuration(c.Expires.Sub(now))
 		}
-		//nolint:errcheck // Flush tells
-		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\n", c.Name, c.Subject, issuer, c.Expires.UTC().Format(time.RFC3339), left)
+		row(table, c.Name, c.Subject, issuer, c.Expires.UTC().Format(time.RFC3339), left)
 	}
 	return table.Flush()
 }
 
 func printResults(out io.Writer, results []secrets.Result) error {
-	table := tabwriter.NewWriter(out, 0, 8, 3, ' ', 0)
-	fmt.Fprintln(table, "SECRET\tACTION\tEXPIRES\tROTATION") //nolint:errcheck // Flush tells
+	table := newTable(out, "SECRET", "ACTION", "EXPIRES", "ROTATION")
 	for _, r := range results {
 		expires, rotation := "-", "-"
 		if r.Expires != nil {
@@ -172,7 +158,7 @@ func printResults(out io.Writer, results []secrets.Result) error {
 		if r.Rotation != "" {
 			rotation = string(r.Rotation)
 		}
-		fmt.Fprintf(table, "%s\t%s\t%s\t%s\n", r.Secret, r.Action, expires, rotation) //nolint:errcheck // Flush tells
+		row(table, r.Secret, r.Action, expires, rotation)
 	}
 	return table.Flush()
 }

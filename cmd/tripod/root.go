@@ -20,8 +20,9 @@ func newRootCommand() *cobra.Command {
 		Short: "Run the Kubernetes API server as three services",
 		Long: `Tripod is the Kubernetes API server as three services: aggregator, core and extensions.
 
-  tripod up                    start an instance with its own etcd on this machine
-  tripod kubectl get pods -A   use it`,
+  tripod up -d                 start an instance with its own etcd on this machine, in the background
+  tripod kubectl get pods -A   use it
+  tripod down                  stop it`,
 		SilenceUsage:  true,
 		SilenceErrors: true,
 		// How many letters may differ in a command that an error suggests.
@@ -38,8 +39,12 @@ func newRootCommand() *cobra.Command {
 	})
 	cmd.AddCommand(
 		newUpCommand(),
+		newListCommand(),
 		newStatusCommand(),
+		newLogsCommand(),
 		newScaleCommand(),
+		newDownCommand(),
+		newDeleteCommand(),
 		newCheckCommand(),
 		newKubectlCommand(),
 		newKubeAPIServerCommand(),
@@ -91,17 +96,60 @@ func withHelp(cmd *cobra.Command, err error) error {
 	return fmt.Errorf("%w: see `%s --help`", err, cmd.CommandPath())
 }
 
-// addDataDirFlag adds the flag that names the instance.
+// addDataDirFlag adds the flags that name the instance, by its directory or its name.
 func addDataDirFlag(cmd *cobra.Command, dataDir *string) {
-	const name = "data-dir"
-	cmd.Flags().StringVar(dataDir, name, up.DefaultDataDir(), "directory of the instance; the default can be set with $"+up.DataDirVariable)
+	const byPath, byName = "data-dir", "name"
+	fs := cmd.Flags()
+	fs.StringVar(dataDir, byPath, up.DefaultDataDir(), "directory of the instance; the default can be set with $"+up.DataDirVariable)
 	if os.Getenv(up.DataDirVariable) == "" {
-		cmd.Flags().Lookup(name).DefValue = up.DefaultDataDirHelp
+		fs.Lookup(byPath).DefValue = up.DefaultDataDirHelp
 	}
+	fs.Var(&nameFlag{dataDir}, byName, fmt.Sprintf("name of the instance, whose directory is then %s-NAME; %q is the one without a name",
+		up.DefaultDataDirHelp, up.DefaultName))
+	cmd.MarkFlagsMutuallyExclusive(byPath, byName)
+	_ = cmd.RegisterFlagCompletionFunc(byName, completeInstances) // the flag is there
 	cmd.PreRun = func(cmd *cobra.Command, _ []string) {
-		if !cmd.Flags().Changed(name) {
+		if !fs.Changed(byPath) && !fs.Changed(byName) {
 			sayEarlierInstance(cmd.ErrOrStderr())
 		}
+	}
+}
+
+// nameFlag sets the data directory by the name of an instance.
+type nameFlag struct{ dataDir *string }
+
+func (f *nameFlag) String() string { return "" }
+func (f *nameFlag) Type() string   { return "string" }
+
+func (f *nameFlag) Set(name string) error {
+	dir, err := up.DataDirNamed(name)
+	*f.dataDir = string(dir)
+	return err
+}
+
+func completeInstances(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+	var names []string
+	dirs, err := up.Instances()
+	for _, dir := range dirs {
+		names = append(names, dir.Name())
+	}
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveError
+	}
+	return names, cobra.ShellCompDirectiveNoFileComp
+}
+
+// completeReplicas completes the first argument to the replicas of the instance, and further values.
+func completeReplicas(dataDir *string, further ...string) cobra.CompletionFunc {
+	return func(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+		if len(args) > 0 {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		values, err := up.Logs(up.DataDir(*dataDir))
+		if err != nil {
+			return nil, cobra.ShellCompDirectiveError
+		}
+		return append(values, further...), cobra.ShellCompDirectiveNoFileComp
 	}
 }
 

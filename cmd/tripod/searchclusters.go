@@ -67,15 +67,12 @@ Search connects with the kubeconfig, from where it runs. The user in it must be 
 }
 
 func newSearchClustersListCommand() *cobra.Command {
-	var format string
+	var format listFormat
 	cmd := &cobra.Command{
 		Use:   "list",
 		Short: "List the clusters that search was told to copy",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := checkFormat(format, formatTable); err != nil {
-				return err
-			}
 			clusters, err := pediaClusters()
 			if err != nil {
 				return err
@@ -84,13 +81,10 @@ func newSearchClustersListCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if format == formatJSON {
-				return printJSON(cmd.OutOrStdout(), all)
-			}
-			return search.Print(cmd.OutOrStdout(), all)
+			return printList(cmd.OutOrStdout(), format, all, func(c search.Cluster) string { return c.Name }, search.Print)
 		},
 	}
-	cmd.Flags().StringVarP(&format, "output", "o", formatTable, "format of the output: table or json")
+	addListFormat(cmd, &format)
 	return cmd
 }
 

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"strconv"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -25,7 +24,8 @@ const (
 )
 
 func newStatusCommand() *cobra.Command {
-	var dataDir, format string
+	var dataDir string
+	var format listFormat
 	var over time.Duration
 	cmd := &cobra.Command{
 		Use:   "status",
@@ -37,9 +37,6 @@ aggregator those that it has sent. SHARE is the replica's part of the requests o
 counts requests for that long, from now on.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := checkFormat(format, formatTable); err != nil {
-				return err
-			}
 			if over < 0 {
 				return fmt.Errorf("--over %s is negative", over)
 			}
@@ -47,14 +44,11 @@ counts requests for that long, from now on.`,
 			if err != nil {
 				return err
 			}
-			if format == formatJSON {
-				return printJSON(cmd.OutOrStdout(), statuses)
-			}
-			return printStatuses(cmd.OutOrStdout(), statuses)
+			return printList(cmd.OutOrStdout(), format, statuses, func(s up.Status) string { return s.Replica }, printStatuses)
 		},
 	}
 	addDataDirFlag(cmd, &dataDir)
-	cmd.Flags().StringVarP(&format, "output", "o", formatTable, "format of the output: table or json")
+	addListFormat(cmd, &format)
 	cmd.Flags().DurationVar(&over, "over", 0, "count requests for this long, as in 10s, instead of since the start")
 	return cmd
 }
@@ -74,9 +68,7 @@ func printJSON(out io.Writer, value any) error {
 }
 
 func printStatuses(out io.Writer, statuses []up.Status) error {
-	const columns = "REPLICA\tREADY\tPID\tADDRESS\tVERSION\tAGE\tRESTARTS\tMEMORY\tREQUESTS\tSHARE\tMESSAGE"
-	table := tabwriter.NewWriter(out, 0, 8, 3, ' ', 0)
-	fmt.Fprintln(table, columns) //nolint:errcheck // Flush tells
+	table := newTable(out, "REPLICA", "READY", "PID", "ADDRESS", "VERSION", "AGE", "RESTARTS", "MEMORY", "REQUESTS", "SHARE", "MESSAGE")
 	for _, s := range statuses {
 		age, requests, share := "-", "-", "-"
 		if s.PID != 0 {
@@ -88,9 +80,8 @@ func printStatuses(out io.Writer, statuses []up.Status) error {
 		if s.Share != nil {
 			share = fmt.Sprintf("%.1f%%", 100**s.Share)
 		}
-		//nolint:errcheck // Flush tells
-		fmt.Fprintf(table, "%s\t%t\t%d\t%s\t%s\t%s\t%d\t%d MiB\t%s\t%s\t%s\n", s.Replica, s.Ready, s.PID, s.Address,
-			s.Version, age, s.Restarts, s.ResidentMemoryBytes>>20, requests, share, s.Message)
+		memory := fmt.Sprintf("%d MiB", s.ResidentMemoryBytes>>20)
+		row(table, s.Replica, s.Ready, s.PID, s.Address, s.Version, age, s.Restarts, memory, requests, share, s.Message)
 	}
 	return table.Flush()
 }

@@ -49,7 +49,9 @@ func TestWrongCommandLinesAreRefused(t *testing.T) {
 		{"argument for up", []string{"up", "nope"}, `unknown command "nope"`},
 		{"port out of range", []string{"up", "--port=70000"}, "--port 70000 is not between 0 and 65535"},
 		{"etcd that is no URL", []string{"up", "--etcd-servers=localhost"}, `etcd server "localhost" is not of the form`},
-		{"unknown format", []string{"status", "-o", "yaml"}, `--output must be table or json, not "yaml"`},
+		{"unknown format", []string{"status", "-o", "text"}, "it is none of table, json, yaml, name, jsonpath=EXPRESSION"},
+		{"two names", []string{"down", "--name", "a", "--data-dir", "b"}, "none of the others can be"},
+		{"no name", []string{"up", "--name", "../a"}, `"../a" is no name for an instance`},
 		{"no instance", []string{"status"}, "tripod does not run in"},
 		{"negative time", []string{"status", "--over=-1s"}, "--over -1s is negative"},
 		{"no replica to start with", []string{"up", "--core-replicas=0"}, "--core-replicas 0 is not between 1 and 20"},
@@ -188,7 +190,7 @@ func TestNothingInTheWorkingDirectoryIsTrusted(t *testing.T) {
 	require.Error(t, err)
 	assert.Contains(t, said, earlier)
 	said, err = execute(t, "status", "--data-dir", ".tripod")
-	assert.EqualError(t, err, "tripod does not run in .tripod: start it with `tripod up`, or give its --data-dir")
+	assert.EqualError(t, err, "tripod does not run in .tripod: start it with `tripod up`, or give its --name or --data-dir")
 	assert.NotContains(t, said, earlier)
 }
 

@@ -24,12 +24,19 @@ import (
 
 func newUpCommand() *cobra.Command {
 	o := up.DefaultOptions()
+	var detach, merge bool
 	cmd := &cobra.Command{
 		Use:   "up",
-		Short: "Start an instance on this machine and keep it running until Ctrl-C",
+		Short: "Start an instance on this machine, and keep it running until Ctrl-C or `tripod down`",
 		Long: `Start an instance on this machine and keep it running until Ctrl-C: aggregator, core and extensions, and an etcd
 unless the flags name one for all three. The data directory holds all data, certificates and logs, so the next start
 continues where this one ended.
+
+--detach returns when the instance is ready. ` + "`tripod down`" + ` stops it, ` + "`tripod logs`" + ` shows its logs. Each --name is an instance
+of its own, and needs a --port of its own:
+
+  tripod up -d
+  tripod up -d --name other --port 7443
 
 --controllers adds kube-controller-manager and kube-scheduler, and --kwok-nodes nodes on which pods run without containers:
 
@@ -51,12 +58,33 @@ same flags from --core-arg and the like. In a flag, {replica} stands for the nam
 			klog.SetOutput(io.Discard)
 			ctx, stop := untilSignal(cmd.Context())
 			defer stop()
+			if o.Detached = up.Detached(); detach && o.Detached == nil {
+				program, err := os.Executable()
+				if err != nil {
+					return err
+				}
+				return up.Detach(ctx, up.DataDir(o.DataDir), append([]string{program}, os.Args[1:]...), cmd.OutOrStdout())
+			}
+			if merge {
+				o.Ready = func() (string, error) { return mergeKubeconfig(up.DataDir(o.DataDir)) }
+			}
 			return up.Run(ctx, o, cmd.OutOrStdout())
 		},
 	}
 	addDataDirFlag(cmd, &o.DataDir)
+	cmd.Flags().BoolVarP(&detach, "detach", "d", false, "run in the background, and return when the instance is ready")
+	cmd.Flags().BoolVar(&merge, "merge-kubeconfig", false,
+		"also add a context to your own kubeconfig ($KUBECONFIG or ~/.kube/config), and make it the current one; `tripod delete` removes it")
 	addUpFlags(cmd.Flags(), &o)
 	return cmd
+}
+
+func mergeKubeconfig(dataDir up.DataDir) (string, error) {
+	path, err := up.Merge(dataDir)
+	if err != nil {
+		return "", err
+	}
+	return fmt.Sprintf("%s has the context %s, and uses it", path, dataDir.Context()), nil
 }
 
 func addUpFlags(fs *pflag.FlagSet, o *up.Options) {

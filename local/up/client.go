@@ -109,6 +109,11 @@ func ask(ctx context.Context, dataDir DataDir, method, path string, body []byte,
 	return nil
 }
 
-func notRunning(dataDir DataDir) error {
-	return fmt.Errorf("tripod does not run in %s: start it with `tripod up`, or give its --data-dir", dataDir)
+// notRunningError says that no instance runs in a data directory.
+type notRunningError struct{ dataDir DataDir }
+
+func (e *notRunningError) Error() string {
+	return fmt.Sprintf("tripod does not run in %s: start it with `tripod up`, or give its --name or --data-dir", e.dataDir)
 }
+
+func notRunning(dataDir DataDir) error { return &notRunningError{dataDir} }

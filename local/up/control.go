@@ -21,6 +21,7 @@ const (
 	// overParameter is the period for which to count requests.
 	overParameter = "over"
 	scalePath     = "/scale"
+	stopPath      = "/stop"
 
 	headerTimeout = 5 * time.Second
 	// maxSocketPath is the longest path of a Unix socket that all systems allow.
@@ -34,6 +35,7 @@ const (
 type controlled interface {
 	statuses(ctx context.Context, over time.Duration) []Status
 	scale(ctx context.Context, wanted scaleRequest, tell func(line string)) error
+	stop()
 }
 
 // scaleRequest is the body of a request to scale a service.
@@ -89,6 +91,7 @@ func (c *control) handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET "+statusPath, c.status)
 	mux.HandleFunc("POST "+scalePath, c.scale)
+	mux.HandleFunc("POST "+stopPath, c.stop)
 	return mux
 }
 
@@ -109,6 +112,14 @@ func (c *control) status(w http.ResponseWriter, req *http.Request) {
 	}
 	w.Header().Set("Content-Type", "application/json")
 	_ = json.NewEncoder(w).Encode(c.instance.statuses(req.Context(), over)) // the client has gone when this fails
+}
+
+// stop answers before the instance stops. The client then waits for the lock of the data directory.
+func (c *control) stop(w http.ResponseWriter, _ *http.Request) {
+	w.Header().Set("Content-Type", "application/json")
+	_, _ = w.Write([]byte("{}\n")) // the client has gone when this fails
+	_ = http.NewResponseController(w).Flush()
+	c.instance.stop()
 }
 
 // scale changes the number of replicas, and streams what happens. It ends when the client disconnects.

@@ -43,7 +43,10 @@ type fake struct {
 	hangs   bool
 	wanted  scaleRequest
 	ended   chan error
+	stopped func()
 }
+
+func (f *fake) stop() { f.stopped() }
 
 func (f *fake) statuses(_ context.Context, over time.Duration) []Status {
 	f.over = over
@@ -133,7 +136,7 @@ func TestStatusWhereNothingRuns(t *testing.T) {
 			_, err := GetStatus(t.Context(), dataDir, 0)
 			scaling := Scale(t.Context(), dataDir, "core", 2, func(string) {})
 			for _, err := range []error{err, scaling} {
-				if want := "tripod does not run in " + string(dataDir) + ": start it with `tripod up`, or give its --data-dir"; err == nil || err.Error() != want {
+				if want := "tripod does not run in " + string(dataDir) + ": start it with `tripod up`, or give its --name or --data-dir"; err == nil || err.Error() != want {
 					t.Errorf("error is %v, want %s", err, want)
 				}
 			}

@@ -13,6 +13,8 @@ import (
 	"strings"
 	"syscall"
 
+	"k8s.io/apimachinery/pkg/util/validation"
+
 	"github.com/tripod-k8s/tripod/internal/certs/privatedir"
 )
 
@@ -33,7 +35,39 @@ func DefaultDataDir() string {
 	if dir := os.Getenv(DataDirVariable); dir != "" {
 		return dir
 	}
-	return filepath.Join("/", os.Getenv("HOME"), dirName)
+	return homeDir()
+}
+
+// DefaultName is the name of the instance in DefaultDataDir.
+const DefaultName = "default"
+
+// DataDirNamed returns the data directory of a named instance. It is beside the default one, so that List finds it.
+func DataDirNamed(name string) (DataDir, error) {
+	if problems := validation.IsDNS1123Label(name); len(problems) > 0 {
+		return "", fmt.Errorf("%q is no name for an instance: %s", name, problems[0])
+	}
+	if name == DefaultName {
+		return DataDir(DefaultDataDir()), nil
+	}
+	return DataDir(homeDir() + "-" + name), nil
+}
+
+// homeDir is the data directory of the default instance without the variable.
+func homeDir() string { return filepath.Join("/", os.Getenv("HOME"), dirName) }
+
+// Name returns the name of the instance in the directory, or the path of a directory that has none.
+func (d DataDir) Name() string {
+	path := string(d)
+	if absolute, err := filepath.Abs(path); err == nil {
+		path = absolute
+	}
+	if path == DefaultDataDir() {
+		return DefaultName
+	}
+	if name, ok := strings.CutPrefix(path, homeDir()+"-"); ok && len(validation.IsDNS1123Label(name)) == 0 {
+		return name
+	}
+	return path
 }
 
 // EarlierInstance returns a line about an instance in the working directory, where earlier versions had it by default. The line is
@@ -99,7 +133,7 @@ func (d DataDir) open() (lock *os.File, err error) {
 			return nil, fmt.Errorf("cannot lock the data directory: %w", err)
 		}
 		holder, _ := io.ReadAll(io.LimitReader(lock, 32))
-		return nil, fmt.Errorf("another tripod up (pid %s) uses %s: stop it, or give another --data-dir",
+		return nil, fmt.Errorf("another tripod up (pid %s) uses %s: stop it, or give another --name or --data-dir",
 			strings.TrimSpace(string(holder)), d)
 	}
 	if err := lock.Truncate(0); err != nil {

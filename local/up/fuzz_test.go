@@ -17,9 +17,12 @@ import (
 
 // asked is an instance that remembers what it was asked.
 type asked struct {
-	over   *time.Duration
-	wanted *scaleRequest
+	over    *time.Duration
+	wanted  *scaleRequest
+	stopped bool
 }
+
+func (a *asked) stop() { a.stopped = true }
 
 func (a *asked) statuses(_ context.Context, over time.Duration) []Status {
 	a.over = &over
@@ -39,6 +42,7 @@ func FuzzControl(f *testing.F) {
 	f.Add(http.MethodPost, scalePath, "", `{"service":"core","replicas":3}`)
 	f.Add(http.MethodPost, scalePath, "", `{"service":"core","replicas":-3}{"service":"extensions"}`)
 	f.Add(http.MethodPost, scalePath, "", `{"service":7}`)
+	f.Add(http.MethodPost, stopPath, "", "")
 	f.Add(http.MethodPut, "/../scale", "%zz", "null")
 	f.Fuzz(func(t *testing.T, method, path, query, body string) {
 		req, err := http.NewRequestWithContext(t.Context(), method, "http://tripod", strings.NewReader(body))
@@ -53,6 +57,10 @@ func FuzzControl(f *testing.F) {
 		case answer.Code != http.StatusOK:
 			require.Nil(t, a.over)
 			require.Nil(t, a.wanted)
+			require.False(t, a.stopped)
+		case path == stopPath:
+			require.Equal(t, http.MethodPost, method)
+			require.True(t, a.stopped)
 		case path == statusPath:
 			want, err := time.ParseDuration(req.URL.Query().Get(overParameter))
 			if req.URL.Query().Get(overParameter) != "" {

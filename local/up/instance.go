@@ -11,6 +11,7 @@ import (
 	"net"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -37,7 +38,12 @@ func Run(ctx context.Context, options Options, out io.Writer) error {
 	if err := options.complete(); err != nil {
 		return err
 	}
-	i := &instance{options: &options, dataDir: DataDir(options.DataDir), out: out}
+	log := out
+	if options.Detached != nil {
+		defer options.Detached.Close() //nolint:errcheck // it is closed already if the instance was ready
+		out = io.MultiWriter(out, options.Detached)
+	}
+	i := &instance{options: &options, dataDir: DataDir(options.DataDir), out: out, log: log}
 	lock, err := i.dataDir.open()
 	if lock != nil {
 		defer lock.Close() //nolint:errcheck // the lock ends with it
@@ -66,9 +72,10 @@ func unlessStopped(ctx context.Context, err error) error {
 
 // instance is a Tripod on this machine.
 type instance struct {
-	options  *Options
-	dataDir  DataDir
-	out      io.Writer
+	options *Options
+	dataDir DataDir
+	// out is for the user. log is the part of it that stays when the command that started this one has ended.
+	out, log io.Writer
 	store    *certs.Store
 	services *replicas.Services
 	args     *arguments
@@ -76,6 +83,8 @@ type instance struct {
 	fleet    *replicas.Fleet
 	// balancer is nil if the aggregators serve clients themselves.
 	balancer *balancer.Balancer
+	// cancel ends the instance.
+	cancel context.CancelFunc
 	// started is set once everything has been ready.
 	started atomic.Bool
 
@@ -166,6 +175,7 @@ func (i *instance) run(ctx context.Context, began time.Time) error {
 	i.fleet = replicas.NewFleet(i.group, replicas.FleetConfig{Process: i.process, Use: i.use, Say: i.say, Notice: noticeTime})
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
+	i.cancel = cancel
 	control, err := startControl(ctx, i.dataDir, i)
 	if err != nil {
 		return err
@@ -193,16 +203,55 @@ func (i *instance) run(ctx context.Context, began time.Time) error {
 		return unlessStopped(ctx, fmt.Errorf("%w; logs are in %s", err, i.dataDir.logs()))
 	}
 	i.started.Store(true)
-	fmt.Fprintf(i.out, "\nTripod is ready after %s at %s\n\n    export KUBECONFIG=%s\n\nCtrl-C stops it; its data stays.\n",
-		process.Seconds(time.Since(began)), i.url(), i.dataDir.Kubeconfig())
-	if _, err := daemon.SdNotify(true, daemon.SdNotifyReady); err != nil {
-		i.say("up", "cannot notify the service manager: "+err.Error())
-	}
+	fmt.Fprintf(i.out, "\nTripod is ready after %s at %s\n\n    export KUBECONFIG=%s\n\n%s stops it; its data stays.\n",
+		process.Seconds(time.Since(began)), i.url(), i.dataDir.Kubeconfig(), i.howToStop())
+	i.tellReady()
 	renewing.Start(func() { i.sayUnready(ctx, additional) })
 	<-ctx.Done()
 	fmt.Fprintln(i.out, "\nStopping")
 	return nil
 }
+
+// howToStop names what stops the instance.
+func (i *instance) howToStop() string {
+	if i.options.Detached == nil {
+		return "Ctrl-C"
+	}
+	if name := i.dataDir.Name(); name != string(i.dataDir) {
+		return "`tripod down" + strings.TrimSuffix(" --name "+name, " --name "+DefaultName) + "`"
+	}
+	return "`tripod down --data-dir " + string(i.dataDir) + "`"
+}
+
+// tellReady tells everything outside that wants to know that the instance is ready.
+func (i *instance) tellReady() {
+	if i.options.Ready != nil {
+		line, err := i.options.Ready()
+		if err != nil {
+			line = err.Error()
+		}
+		i.say("up", line)
+	}
+	if _, err := daemon.SdNotify(true, daemon.SdNotifyReady); err != nil {
+		i.say("up", "cannot notify the service manager: "+err.Error())
+	}
+	i.tellParent()
+}
+
+// tellParent tells the process that called Detach, which then ends. What comes later is only for the log.
+func (i *instance) tellParent() {
+	if i.options.Detached == nil {
+		return
+	}
+	i.saying.Lock()
+	defer i.saying.Unlock()
+	_, _ = fmt.Fprintln(i.options.Detached, readyMessage) // the other process has gone if this fails
+	_ = i.options.Detached.Close()
+	i.out = i.log
+}
+
+// stop implements controlled.
+func (i *instance) stop() { i.cancel() }
 
 // start starts all processes. It returns when they are ready, but does not wait for additional API services, which it returns. The services
 // wait for one another by themselves. Only etcd gets a head start, because three services that retry would slow it down.

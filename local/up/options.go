@@ -9,6 +9,7 @@ import (
 	"maps"
 	"net"
 	"net/url"
+	"os"
 	"path/filepath"
 	"slices"
 
@@ -21,6 +22,11 @@ import (
 // Options say how to run an instance.
 type Options struct {
 	DataDir string
+	// Ready is called when the instance is ready. It returns a line for the user. An error is reported, and the instance goes on. It may
+	// be nil.
+	Ready func() (string, error)
+	// Detached gets a message when the instance is ready. It is nil for an instance that Ctrl-C stops.
+	Detached *os.File
 	// BindAddress and Port are where clients reach the instance. Port 0 means a free one.
 	BindAddress net.IP
 	Port        int

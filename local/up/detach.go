@@ -1,0 +1,103 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package up
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"syscall"
+
+	"github.com/tripod-k8s/tripod/local/process"
+)
+
+const (
+	// detachedVariable is set for a `tripod up` that another one has started in the background. Its readyFD is a pipe to the other one, for
+	// what it tells the user until it is ready, and the readyMessage.
+	detachedVariable = "TRIPOD_UP_DETACHED"
+	readyFD          = 3
+	// readyMessage is a line that an instance writes to no user.
+	readyMessage = "\x00ready"
+	// ownLog is the name of the log of a detached `tripod up`, beside those of the replicas.
+	ownLog = "up"
+)
+
+// Detached returns the pipe that Detach has given to this process. It returns nil for a process that something else has started.
+func Detached() *os.File {
+	if os.Getenv(detachedVariable) == "" {
+		return nil
+	}
+	_ = os.Unsetenv(detachedVariable) // the name is valid
+	syscall.CloseOnExec(readyFD)
+	return os.NewFile(readyFD, "ready")
+}
+
+// Detach starts a command, which runs an instance in the data directory, in a session of its own, and returns when the instance is
+// ready. It copies to out what the instance writes until then. An error means that no process is left.
+func Detach(ctx context.Context, dataDir DataDir, command []string, out io.Writer) error {
+	// The command does the same, but too late to tell it before anything starts.
+	lock, err := dataDir.open()
+	if lock != nil {
+		err = errors.Join(err, lock.Close())
+	}
+	if err != nil {
+		return err
+	}
+	ready, told, err := os.Pipe()
+	if err != nil {
+		return err
+	}
+	defer ready.Close() //nolint:errcheck // it is only read
+	log := process.NewLogFile(dataDir.log(ownLog))
+	stdout, stderr, err := log.Open()
+	if err != nil {
+		return errors.Join(err, told.Close())
+	}
+	defer log.Close()                                                                  //nolint:errcheck // the command has its own
+	cmd := exec.CommandContext(context.WithoutCancel(ctx), command[0], command[1:]...) // it outlives ctx
+	cmd.Stdout, cmd.Stderr, cmd.ExtraFiles = stdout, stderr, []*os.File{told}
+	cmd.Env = append(os.Environ(), detachedVariable+"=true")
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	err = cmd.Start()
+	if err := errors.Join(err, told.Close()); err != nil {
+		return fmt.Errorf("cannot start %s: %w", command[0], err)
+	}
+	stop := context.AfterFunc(ctx, func() { _ = cmd.Process.Signal(syscall.SIGTERM) }) // it may have ended just now
+	isReady := copyUntilReady(ready, out)
+	if stop() && isReady {
+		return nil
+	}
+	_ = cmd.Wait() // it has said why it ended
+	if ctx.Err() != nil {
+		return errors.New("interrupted: the instance has stopped")
+	}
+	return fmt.Errorf("the instance has ended before it was ready: %s", strings.TrimPrefix(lastOf(log.Tail()), "Error: "))
+}
+
+// copyUntilReady copies lines of an instance until it is ready, or has ended. It reports whether it is ready.
+func copyUntilReady(lines io.Reader, out io.Writer) bool {
+	for scanner := bufio.NewScanner(lines); scanner.Scan(); {
+		if scanner.Text() == readyMessage {
+			return true
+		}
+		fmt.Fprintln(out, scanner.Text()) //nolint:errcheck // they are only news
+	}
+	return false
+}
+
+// lastOf returns the last line that is not empty.
+func lastOf(lines []string) string {
+	for _, line := range slices.Backward(lines) {
+		if line != "" {
+			return line
+		}
+	}
+	return "it has said nothing"
+}

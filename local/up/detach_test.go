@@ -1,0 +1,78 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package up
+
+import (
+	"context"
+	"os"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// lineWriter calls a function for each write.
+type lineWriter func(line string)
+
+func (w lineWriter) Write(data []byte) (int, error) {
+	w(string(data))
+	return len(data), nil
+}
+
+func detach(ctx context.Context, t *testing.T, dataDir DataDir, script string) (string, error) {
+	t.Helper()
+	var said strings.Builder
+	err := Detach(ctx, dataDir, []string{"/bin/sh", "-c", script}, &said)
+	return said.String(), err
+}
+
+func TestADetachedInstanceGoesOn(t *testing.T) {
+	dataDir := DataDir(shortTempDir(t))
+	said, err := detach(t.Context(), t, dataDir, `echo $$ >&3; test "$TRIPOD_UP_DETACHED" = true && printf '\0ready\n' >&3; exec 3>&-; exec sleep 60`)
+	require.NoError(t, err)
+	pid, err := strconv.Atoi(strings.TrimSpace(said))
+	require.NoError(t, err)
+	defer func() { assert.NoError(t, syscall.Kill(pid, syscall.SIGKILL)) }()
+	session, _, errno := syscall.Syscall(syscall.SYS_GETSID, uintptr(pid), 0, 0)
+	require.Zero(t, errno)
+	assert.Equal(t, pid, int(session), "it has a session of its own, so the end of a terminal does not reach it")
+}
+
+func TestADetachedInstanceThatEndsSaysWhy(t *testing.T) {
+	for name, script := range map[string]string{
+		"at once":   `echo "Error: port 6443 is in use" >&2; exit 1`,
+		"later":     `echo "starting" >&3; echo "Error: port 6443 is in use"; exit 1`,
+		"too early": `printf 'ready' >&3; echo "Error: port 6443 is in use"`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := detach(t.Context(), t, DataDir(shortTempDir(t)), script)
+			assert.EqualError(t, err, "the instance has ended before it was ready: port 6443 is in use")
+		})
+	}
+}
+
+func TestAnInterruptStopsWhatWasDetached(t *testing.T) {
+	dataDir := DataDir(shortTempDir(t))
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := dataDir.log("ended")
+	err := Detach(ctx, dataDir, []string{"/bin/sh", "-c", `trap 'echo > ` + ended + `; exit' TERM; echo starting >&3; while :; do sleep 0.01; done`},
+		lineWriter(func(string) { cancel() }))
+	assert.EqualError(t, err, "interrupted: the instance has stopped")
+	_, err = os.Stat(ended)
+	assert.NoError(t, err, "the command has stopped in order")
+}
+
+func TestASecondInstanceIsNotStarted(t *testing.T) {
+	dataDir := DataDir(shortTempDir(t))
+	lock, err := dataDir.open()
+	require.NoError(t, err)
+	defer lock.Close() //nolint:errcheck // it was only read
+	_, err = detach(t.Context(), t, dataDir, `echo started > `+dataDir.log("started"))
+	assert.ErrorContains(t, err, "another tripod up")
+	_, err = os.Stat(dataDir.log("started"))
+	assert.ErrorIs(t, err, os.ErrNotExist)
+}

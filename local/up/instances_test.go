@@ -1,0 +1,135 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package up
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// setHome gives the test a home directory without instances.
+func setHome(t *testing.T) string {
+	t.Helper()
+	home := shortTempDir(t)
+	t.Setenv("HOME", home)
+	t.Setenv(DataDirVariable, "")
+	return home
+}
+
+// makeInstance makes the data directory of an instance that does not run.
+func makeInstance(t *testing.T, name string) DataDir {
+	t.Helper()
+	d, err := DataDirNamed(name)
+	require.NoError(t, err)
+	lock, err := d.open()
+	require.NoError(t, err)
+	require.NoError(t, lock.Close())
+	return d
+}
+
+func TestNamesOfInstances(t *testing.T) {
+	home := setHome(t)
+	for name, want := range map[string]string{DefaultName: ".tripod", "east": ".tripod-east"} {
+		d, err := DataDirNamed(name)
+		require.NoError(t, err)
+		assert.Equal(t, DataDir(filepath.Join(home, want)), d)
+		assert.Equal(t, name, d.Name())
+	}
+	for _, name := range []string{"", "East", "../x", "a/b"} {
+		_, err := DataDirNamed(name)
+		assert.ErrorContains(t, err, "is no name for an instance", name)
+	}
+	assert.Equal(t, "/elsewhere", DataDir("/elsewhere").Name())
+	t.Setenv(DataDirVariable, "/elsewhere")
+	assert.Equal(t, DefaultName, DataDir("/elsewhere").Name())
+}
+
+func TestInstancesAreFound(t *testing.T) {
+	home := setHome(t)
+	found, err := Instances()
+	require.NoError(t, err)
+	assert.Empty(t, found)
+	require.NoError(t, os.Mkdir(filepath.Join(home, ".tripod-of-another-program"), 0o700))
+	b, a := makeInstance(t, "b"), makeInstance(t, DefaultName)
+	found, err = Instances()
+	require.NoError(t, err)
+	assert.Equal(t, []DataDir{a, b}, found)
+	assert.Equal(t, Instance{Name: "b", DataDir: string(b)}, Describe(t.Context(), b))
+}
+
+func TestAnInstanceIsStopped(t *testing.T) {
+	setHome(t)
+	d := makeInstance(t, DefaultName)
+	stopped, err := Stop(t.Context(), d)
+	require.NoError(t, err)
+	assert.False(t, stopped, "nothing runs")
+
+	lock, err := d.open()
+	require.NoError(t, err)
+	ended := make(chan struct{})
+	control, err := startControl(t.Context(), d, &fake{stopped: func() { close(ended) }})
+	require.NoError(t, err)
+	described := Describe(t.Context(), d)
+	assert.Equal(t, Instance{Name: DefaultName, DataDir: string(d), Running: true, PID: os.Getpid(), Ready: 1, Processes: 2}, described)
+	go func() {
+		<-ended
+		control.close(d)
+		_ = lock.Close()
+	}()
+	stopped, err = Stop(t.Context(), d)
+	require.NoError(t, err)
+	assert.True(t, stopped)
+	again, err := d.open()
+	require.NoError(t, err, "it is free when Stop returns")
+	require.NoError(t, again.Close())
+}
+
+func TestAnInstanceThatDoesNotStop(t *testing.T) {
+	setHome(t)
+	d := makeInstance(t, DefaultName)
+	lock, err := d.open()
+	require.NoError(t, err)
+	defer lock.Close() //nolint:errcheck // it was only read
+	ctx, cancel := context.WithCancelCause(t.Context())
+	control, err := startControl(t.Context(), d, &fake{stopped: func() { cancel(errors.New("not done in time")) }})
+	require.NoError(t, err)
+	defer control.close(d)
+	_, err = Stop(ctx, d)
+	assert.ErrorContains(t, err, "not done in time")
+}
+
+func TestOnlyWhatAnInstanceHasMadeIsDeleted(t *testing.T) {
+	setHome(t)
+	d := makeInstance(t, "a")
+	lock, err := d.open()
+	require.NoError(t, err)
+	_, err = Delete(d)
+	require.ErrorContains(t, err, fmt.Sprintf("another tripod up (pid %d)", os.Getpid()))
+	require.NoError(t, lock.Close())
+
+	mine := filepath.Join(string(d), "notes.txt")
+	require.NoError(t, os.WriteFile(mine, nil, 0o600))
+	others, err := Delete(d)
+	require.NoError(t, err)
+	assert.Equal(t, []string{"notes.txt"}, others)
+	_, err = Delete(d)
+	require.ErrorContains(t, err, "there is no instance in "+string(d))
+	_, err = os.Stat(mine)
+	require.NoError(t, err)
+
+	require.NoError(t, os.Remove(mine))
+	makeInstance(t, "a")
+	others, err = Delete(d)
+	require.NoError(t, err)
+	assert.Empty(t, others)
+	_, err = os.Stat(string(d))
+	assert.ErrorIs(t, err, os.ErrNotExist)
+}
