@@ -13,6 +13,8 @@ import (
 
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/tripod-k8s/tripod/services/search/parties"
 )
 
 // memberOf begins to copy a cluster that a party has made.
@@ -128,4 +130,38 @@ func TestWhoWritesRolesClosesNoClusterRoles(t *testing.T) {
 	assert.Equal(t, []string{"honest/a/web"}, names)
 	assert.Contains(t, r.TooLarge("honest"), "namespace tenant: the RBAC objects of all clusters take more than 64 KiB")
 	assert.Greater(t, m.used[clusterWide], m.usedInAll, "the ClusterRoles are most")
+}
+
+// TestWhoReadsBesideTheFirstToGiveWayComparesNoMembers has one read objects while another one, which has most, is being read.
+func TestWhoReadsBesideTheFirstToGiveWayComparesNoMembers(t *testing.T) {
+	r := &Rights{limits: defaultLimits}
+	r.limits.all = 1 << 20
+	p := &pool{rights: r, of: map[*clusterRights]taken{}}
+	r.pool = p
+	member := func(name string, bytes int) *clusterRights {
+		m := &clusterRights{
+			name: name, limits: r.limits, place: place{pool: p, party: parties.OfCluster(name)},
+			used: map[string]int{"a": bytes}, usedInAll: bytes, most: bytes, closed: map[string]string{},
+		}
+		m.add(m, bytes)
+		return m
+	}
+	most, reader := member("most", 500<<10), member("reader", 100<<10)
+	for i := range 100 {
+		member(fmt.Sprint("c", i), 4600)
+	}
+	for _, m := range []*clusterRights{most, reader} {
+		m.own.Lock()
+	}
+	p.makeRoom(reader)
+	over, candidates := p.over(r.limits.all)
+	require.Positive(t, over)
+	require.Same(t, most, candidates[0].member)
+	assert.Zero(t, testing.AllocsPerRun(10, func() { p.makeRoom(reader) }))
+	reader.add(reader, r.limits.all/patienceParts+1)
+	before := p.asOf
+	p.makeRoom(reader)
+	assert.Greater(t, p.asOf, before, "it has much more by now")
+	assert.NotZero(t, testing.AllocsPerRun(1, func() { p.makeRoom(nil) }), "one may not be being read any more")
+	assert.True(t, p.looks(most, r.limits.all), "it makes room")
 }

@@ -27,6 +27,10 @@ type pool struct {
 	mu   sync.Mutex
 	used int
 	of   map[*clusterRights]taken
+	// awaited is a member that is being read and makes room with its next object, or nil, and asOf was used when it was chosen. Who else reads
+	// an object need not compare all members again.
+	awaited *clusterRights
+	asOf    int
 }
 
 // taken is what a member takes: all, its ClusterRoles and ClusterRoleBindings, and its largest namespace, or more than that.
@@ -37,6 +41,9 @@ type taken struct {
 	id    int64
 	home  bool
 }
+
+// patienceParts is the part of the memory that may be taken until members are compared again.
+const patienceParts = 256
 
 // steps is in how many steps the memory of all clusters would be closed. A step closes at least one namespace.
 const steps = 64
@@ -186,11 +193,34 @@ func home(c *candidate) int {
 	return 0
 }
 
+// looks reports whether a reader, or who has read, has to compare members.
+func (p *pool) looks(reader *clusterRights, limit int) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.used <= limit {
+		return false
+	}
+	if reader != nil && p.awaited != nil && p.awaited != reader && p.used <= p.asOf+limit/patienceParts {
+		return false
+	}
+	p.awaited = nil
+	return true
+}
+
+// await has others wait for the first of some candidates.
+func (p *pool) await(candidates []*candidate) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.awaited, p.asOf = nil, p.used; len(candidates) > 0 {
+		p.awaited = candidates[0].member
+	}
+}
+
 // makeRoom closes what has to give way if all clusters together have too much. reader is the member that is being read, whose own is
 // locked, or nil.
 func (p *pool) makeRoom(reader *clusterRights) {
 	limit := p.rights.limits.all
-	if over, _ := p.over(limit); over == 0 {
+	if !p.looks(reader, limit) {
 		return
 	}
 	locked, shown := map[*clusterRights]bool{}, map[*clusterRights]bool{}
@@ -201,6 +231,7 @@ func (p *pool) makeRoom(reader *clusterRights) {
 		over, candidates := p.over(limit)
 		i := slices.IndexFunc(candidates, func(c *candidate) bool { return locked[c.member] || c.member.own.TryLock() })
 		if i < 0 {
+			p.await(candidates)
 			break
 		}
 		first := candidates[i]
@@ -208,6 +239,7 @@ func (p *pool) makeRoom(reader *clusterRights) {
 		// One that is being read makes room with its next object, or after that. Others close in its place only if an eighth too much is taken
 		// until then.
 		if i > 0 && over <= limit/8 {
+			p.await(candidates)
 			break
 		}
 		if first.member.giveWay(first.isWide(), first.free(limit)) {
