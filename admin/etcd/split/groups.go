@@ -303,7 +303,10 @@ func (m *move) moveOnce(ctx context.Context) error {
 		return m.change(ctx, m.own, m.keys.Put(*m.atShared.Record))
 	case m.away == m.atShared.IsOwn():
 		m.tell("its objects are there")
-		return nil
+		if m.away || m.atOwn.Record == nil || m.atOwn.Record.Left {
+			return nil
+		}
+		return m.markLeft(ctx)
 	}
 	if err := m.copyWhileWritten(ctx); err != nil {
 		return err
@@ -446,7 +449,24 @@ func (m *move) hand(ctx context.Context) error {
 	if !answer.Succeeded {
 		return errors.New("writes were no longer paused: nothing was moved; run this again")
 	}
+	if !m.away {
+		if err := m.markLeft(ctx); err != nil {
+			return err
+		}
+	}
 	return m.settle(ctx, record)
+}
+
+// markLeft has replicas read nothing from the partition's etcd any more, also those that have not heard of the switch.
+func (m *move) markLeft(ctx context.Context) error {
+	record := placement.Record{Left: true}
+	if m.atOwn.Record != nil {
+		record.Move = m.atOwn.Record.Move
+	}
+	if err := m.change(ctx, m.own, m.keys.Put(record)); err != nil {
+		return fmt.Errorf("cannot write to --%s: %w", m.GroupOptions.Own.Flag, err)
+	}
+	return nil
 }
 
 // settle makes sure that the floor is beyond what clients know of the source, which others may have raised until the switch.

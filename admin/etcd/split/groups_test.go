@@ -10,7 +10,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -392,6 +391,38 @@ func TestWhatWasMovedIsDeletedWhereItWas(t *testing.T) {
 	p.expect(t, away, objects)
 }
 
+// Replicas that have not heard of the switch look at the record in the etcd that they read.
+func TestThePartitionsEtcdSaysThatTheObjectsHaveLeftBeforeTheyAreDeleted(t *testing.T) {
+	t.Parallel()
+	p := newMoving(t)
+	_, err := p.move(t.Context(), away, nil, nil)
+	require.NoError(t, err)
+	left := func() bool {
+		state, err := movedKeys.Read(t.Context(), p.target)
+		require.NoError(t, err)
+		return state.Record.Left
+	}
+	var whileSwitching, whileDeleting bool
+	report, err := p.move(t.Context(), back, func(line string) {
+		switch line {
+		case "switching":
+			whileSwitching = left()
+		case "deleting widgets.example.com where it was":
+			whileDeleting = left()
+		}
+	}, func(o *GroupOptions) { o.DeleteSource = true })
+	require.NoError(t, err)
+	assert.Positive(t, report.DeletedFromSource)
+	assert.False(t, whileSwitching, "replicas still read there")
+	assert.True(t, whileDeleting)
+	// A move that has died after the switch is finished by the next one.
+	_, err = p.target.Do(t.Context(), movedKeys.Put(placement.Record{Move: "died"}))
+	require.NoError(t, err)
+	_, err = p.move(t.Context(), back, nil, nil)
+	require.NoError(t, err)
+	assert.True(t, left())
+}
+
 func TestOneMoveOfAGroupAtATime(t *testing.T) {
 	t.Parallel()
 	p := newMoving(t)
@@ -399,9 +430,12 @@ func TestOneMoveOfAGroupAtATime(t *testing.T) {
 	var once sync.Once
 	_, err := p.move(t.Context(), away, func(string) {
 		once.Do(func() {
-			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
-			_, err := p.move(ctx, away, nil, nil)
+			_, err := p.move(ctx, away, func(line string) {
+				assert.Equal(t, "waiting for another move to end", line)
+				cancel()
+			}, nil)
 			assert.ErrorContains(t, err, "another move of this group is under way")
 		})
 	}, nil)

@@ -34,13 +34,18 @@ func (p *place) within(ctx context.Context, ask func(context.Context) error) err
 	return err
 }
 
-// Get implements clientv3.KV. Only reads of one key are bounded.
+// Get implements clientv3.KV. Only reads of one key are bounded. They make sure that the objects have not left, of which the move may have
+// deleted some; [vouching] does so for others.
 func (f fenced) Get(ctx context.Context, key string, opts ...clientv3.OpOption) (answer *clientv3.GetResponse, err error) {
 	if clientv3.OpGet(key, opts...).RangeBytes() != nil {
 		return f.KV.Get(ctx, key, opts...)
 	}
 	err = f.place.within(ctx, func(ctx context.Context) error {
-		answer, err = f.KV.Get(ctx, key, opts...)
+		if f.place.mayLeave() {
+			answer, err = f.place.getHere(ctx, f.KV, clientv3.OpGet(key, opts...))
+		} else {
+			answer, err = f.KV.Get(ctx, key, opts...)
+		}
 		if err == nil {
 			f.place.reach(answer.Header.GetRevision())
 		}

@@ -5,11 +5,13 @@ package placement
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"go.etcd.io/etcd/api/v3/mvccpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -73,8 +75,9 @@ type place struct {
 	own  bool
 	// record is that of the shared etcd, or its zero value if there is none.
 	record Record
-	// known is the revision up to which the fence is known to be open, and reached a revision that etcd has had.
-	known, reached atomic.Int64
+	// known is the revision up to which the fence is known to be open, here that up to which etcd is known to have the objects, and
+	// reached one that etcd has had.
+	known, here, reached atomic.Int64
 	// context ends when the objects have moved.
 	context context.Context //nolint:containedctx // the time in which the objects are there
 	leave   context.CancelFunc
@@ -176,6 +179,7 @@ func (g *group) find(ctx context.Context) (found *place, revision int64, err err
 		go g.announce() //nolint:gosec // it outlives the request
 	}
 	found.reach(at.Revision)
+	found.here.Store(at.Revision)
 	found.known.Store(shut)
 	if found.isOpen(at) {
 		found.known.Store(at.Revision)
@@ -200,6 +204,9 @@ func (g *group) readOwn(ctx context.Context, record Record) (storagebackend.Conf
 	if state.Record == nil || state.Record.Move != record.Move {
 		return storagebackend.Config{}, State{}, fmt.Errorf("the etcd %v does not have its objects: is it another one than before?",
 			g.own.Transport.ServerList)
+	}
+	if state.Record.Left {
+		return storagebackend.Config{}, State{}, errors.New("its objects have just moved to another etcd")
 	}
 	return *g.own, state, nil
 }
@@ -238,6 +245,9 @@ func (p *place) reopen(ctx context.Context, kv clientv3.KV) error {
 	if err != nil {
 		return err
 	}
+	if p.left(state.Record) {
+		p.leave()
+	}
 	if !p.isOpen(state) || p.context.Err() != nil {
 		return p.group.moving()
 	}
@@ -254,34 +264,40 @@ func raiseTo(number *atomic.Int64, to int64) {
 	}
 }
 
-// follow returns once the objects have moved, and has their new place found.
+// follow returns once the objects have moved, and has their new place found. The revision is that of the shared etcd.
 func (p *place) follow(revision int64) {
-	p.await(revision)
+	if p.own {
+		go func() {
+			p.await(&p.etcd, p.here.Load(), p.left)
+			p.leave()
+		}()
+	}
+	p.await(&p.group.Shared, revision, p.moved)
 	p.leave()
 	if p.group.context.Err() == nil {
 		p.group.place(context.Background()) //nolint:errcheck // the next request tries again
 	}
 }
 
-// await returns once the objects have moved, or the group is not used any more.
-func (p *place) await(revision int64) {
-	shared, err := p.group.Clients.Client(&p.group.Shared)
+// await returns once the record of an etcd says that the objects have moved, or they have, or the group is not used any more.
+func (p *place) await(etcd *storagebackend.Config, revision int64, moved func(*Record) bool) {
+	client, err := p.group.Clients.Client(etcd)
 	if err != nil {
 		return
 	}
-	for p.hear(shared, revision) {
+	for p.hear(client, revision, moved) {
 		select {
 		case <-time.After(retryInterval):
 		case <-p.context.Done():
 			return
 		}
 		ctx, cancel := context.WithTimeout(p.context, findTimeout)
-		state, err := p.group.keys.Read(ctx, shared)
+		state, err := p.group.keys.Read(ctx, client)
 		cancel()
 		if err != nil {
 			continue
 		}
-		if p.moved(state.Record) {
+		if moved(state.Record) {
 			return
 		}
 		revision = state.Revision
@@ -292,17 +308,23 @@ func (p *place) moved(record *Record) bool {
 	return record == nil && p.record != Record{} || record != nil && *record != p.record
 }
 
-// hear watches the record. It returns false once the objects have moved, and true if the watch cannot go on.
-func (p *place) hear(shared *clientv3.Client, revision int64) bool {
+// hear watches a record. It returns false once the objects have moved, and true if the watch cannot go on.
+func (p *place) hear(etcd *clientv3.Client, revision int64, moved func(*Record) bool) bool {
 	ctx, cancel := context.WithCancel(clientv3.WithRequireLeader(p.context))
 	defer cancel()
-	for answer := range shared.Watch(ctx, p.group.keys.Record, clientv3.WithRev(revision+1)) {
+	for answer := range etcd.Watch(ctx, p.group.keys.Record, clientv3.WithRev(revision+1)) {
 		if answer.Err() != nil {
 			return true
 		}
-		if len(answer.Events) > 0 {
-			klog.InfoS("The objects of an API group have moved to another etcd", "group", p.group.name)
-			return false
+		for _, event := range answer.Events {
+			var kvs []*mvccpb.KeyValue
+			if event.Type == clientv3.EventTypePut {
+				kvs = append(kvs, event.Kv)
+			}
+			if record, err := recordOf(kvs); err != nil || moved(record) {
+				klog.InfoS("The objects of an API group have moved to another etcd", "group", p.group.name)
+				return false
+			}
 		}
 	}
 	return true

@@ -97,10 +97,18 @@ func (e etcds) storage(t *testing.T, hasOwn bool) storage.Interface {
 
 func (e etcds) storageOf(t *testing.T, groups *Groups) storage.Interface {
 	t.Helper()
+	return e.storageWith(t, groups, false)
+}
+
+// stored is a storage of boats.
+type stored struct{ storage.Interface }
+
+func (e etcds) storageWith(t *testing.T, groups *Groups, cached bool) stored {
+	t.Helper()
 	config := groups.Shared
 	newFunc := func() runtime.Object { return &unstructured.Unstructured{} }
 	newListFunc := func() runtime.Object { return &unstructured.UnstructuredList{} }
-	s, destroy, err := groups.Decorate(func(raw etcdclient.NewRawStorage) generic.StorageDecorator { return etcdclient.Decorator(raw, false) })(
+	s, destroy, err := groups.Decorate(func(raw etcdclient.NewRawStorage) generic.StorageDecorator { return etcdclient.Decorator(raw, cached) })(
 		config.ForResource(schema.GroupResource{Group: groupName, Resource: "boats"}), directory,
 		func(object runtime.Object) (string, error) {
 			accessor, err := meta.Accessor(object)
@@ -108,7 +116,7 @@ func (e etcds) storageOf(t *testing.T, groups *Groups) storage.Interface {
 		}, newFunc, newListFunc, storage.DefaultClusterScopedAttr, nil, nil)
 	require.NoError(t, err)
 	t.Cleanup(destroy)
-	return s
+	return stored{s}
 }
 
 func create(t *testing.T, s storage.Interface, name string) error {
@@ -374,6 +382,66 @@ func TestAReplicaFollowsAMove(t *testing.T) {
 	assert.Len(t, list(t, s).Items, 2, "a and c in the shared etcd")
 }
 
+// A move deletes objects where they were. A replica that has not heard of the move yet must not take that for deletions.
+func TestWhatAMoveDeletesIsNotGone(t *testing.T) {
+	t.Parallel()
+	const boat = "/registry/example.com/boats/a"
+	for name, from := range map[string]struct{ here, left Record }{
+		"from the shared etcd":                       {Record{}, Record{Own: true, Move: "first"}},
+		"from its own, unheard of in the shared one": {Record{Own: true, Move: "first"}, Record{Move: "first", Left: true}},
+	} {
+		for _, cached := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, cached: %t", name, cached), func(t *testing.T) {
+				t.Parallel()
+				for n := range 4 {
+					e := startEtcds(t)
+					etcd := e.shared
+					if from.here.Own {
+						etcd = e.own
+						e.move(t, from.here)
+					} else {
+						put(t, e.shared, Record{Move: "none"})
+					}
+					s := e.storageWith(t, e.groups(t, true), cached)
+					require.NoError(t, create(t, s, "a"))
+					require.Eventually(t, func() bool { return s.ReadinessCheck() == nil }, patience, 10*time.Millisecond)
+					watching, err := s.Watch(t.Context(), directory, storage.ListOptions{
+						ResourceVersion: list(t, s).GetResourceVersion(), Recursive: true, Predicate: storage.Everything,
+					})
+					require.NoError(t, err)
+					_, err = etcd.Txn(t.Context()).Then(keysOfTest.Put(from.left), clientv3.OpDelete(boat)).Commit()
+					require.NoError(t, err)
+					s.requireNotGone(t, watching, n%2 == 0)
+				}
+			})
+		}
+	}
+}
+
+// requireNotGone fails the test if a reader learns that the boat is gone.
+func (s stored) requireNotGone(t *testing.T, watching watch.Interface, listFirst bool) {
+	t.Helper()
+	get := func() {
+		err := s.Get(t.Context(), directory+"/a", storage.GetOptions{}, &unstructured.Unstructured{})
+		requireUnavailable(t, err, "the API group example.com is unavailable")
+	}
+	if !listFirst {
+		get()
+	}
+	for _, version := range []string{"", "0"} {
+		opts, found := storage.ListOptions{ResourceVersion: version, Recursive: true, Predicate: storage.Everything}, &unstructured.UnstructuredList{}
+		if err := s.GetList(t.Context(), directory, opts, found); err == nil {
+			assert.Len(t, found.Items, 1, "a list from %q", version)
+		}
+	}
+	if listFirst {
+		get()
+	}
+	for event := range watching.ResultChan() {
+		assert.NotEqual(t, watch.Deleted, event.Type)
+	}
+}
+
 func TestAnEtcdWithoutTheObjectsIsNotUsed(t *testing.T) {
 	t.Parallel()
 	e := startEtcds(t)
@@ -454,7 +522,7 @@ type nothing struct{ storage.Interface }
 func TestAGroupThatIsNotUsedIsForgotten(t *testing.T) {
 	t.Parallel()
 	e := startEtcds(t)
-	groups := e.groups(t, true)
+	groups := e.groups(t, false)
 	make := groups.Decorate(func(etcdclient.NewRawStorage) generic.StorageDecorator {
 		return func(*storagebackend.ConfigForResource, string, func(runtime.Object) (string, error), func() runtime.Object, func() runtime.Object,
 			storage.AttrFunc, storage.IndexerFuncs, *cache.Indexers,

@@ -21,6 +21,8 @@ type Record struct {
 	Move string `json:"move"`
 	// Floor is the first resourceVersion after that move. What clients have from before says nothing about the etcd that has the objects now.
 	Floor int64 `json:"floor,omitempty"`
+	// Left says, in the etcd of the group's own, that the objects have gone back, and may be deleted there.
+	Left bool `json:"left,omitempty"`
 }
 
 // Keys are where the state of an API group is. No resource has a name with a dot, so they are no objects, and who may write the objects of
@@ -62,6 +64,11 @@ func (k Keys) Empty() clientv3.Cmp {
 // Unchanged is true if nothing has changed in the fence since a revision.
 func (k Keys) Unchanged(since int64) clientv3.Cmp {
 	return clientv3.Compare(clientv3.ModRevision(k.Fence), "<", since+1).WithPrefix()
+}
+
+// recordUnchanged is true if the record has not changed since a revision.
+func (k Keys) recordUnchanged(since int64) clientv3.Cmp {
+	return clientv3.Compare(clientv3.ModRevision(k.Record), "<", since+1)
 }
 
 // State is what an etcd has about an API group.

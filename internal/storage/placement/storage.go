@@ -37,7 +37,7 @@ func (g *Groups) Decorate(decorator func(etcdclient.NewRawStorage) generic.Stora
 			there := *config
 			there.Transport, there.CompactionInterval = p.etcd.Transport, p.etcd.CompactionInterval
 			raw := g.Clients.Wrapped(func(kv clientv3.KV) clientv3.KV { return fenced{kv, p} })
-			return decorator(raw)(&there, resourcePrefix, keyFunc, newFunc, newListFunc, getAttrs, trigger, indexers)
+			return decorator(p.vouched(raw))(&there, resourcePrefix, keyFunc, newFunc, newListFunc, getAttrs, trigger, indexers)
 		}}
 		return s, s.destroy, nil
 	}
