@@ -72,8 +72,9 @@ type Member struct {
 
 // Health says whether a member answers.
 type Health struct {
-	// Version is that of the member's API server. It is empty if it never answered.
-	Version string
+	// Version is that of the member's API server. It is empty if it never answered, or names none. Answered is set once it has.
+	Version  string
+	Answered bool
 	// Failure is why the last question failed, or nil.
 	Failure error
 	// Limit says that the member has more resources or documents than are copied, or is empty.
@@ -265,6 +266,7 @@ func (m *Member) setFailure(err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.health.Failure = err; err == nil {
+		m.health.Answered = true
 		m.answers.notify()
 	} else if isTooMuch(err) {
 		m.health.Limit = err.Error()

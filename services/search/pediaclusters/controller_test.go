@@ -84,6 +84,9 @@ func TestTheStatusOfACluster(t *testing.T) {
 	wrong.ShardingName = "a"
 	young := statusOf(wrong, 3, "https://host", nil, member.Health{}, nil)
 	assert.Equal(t, map[string]string{"Validated": "True Validated", "SynchroRunning": "False Pending", "ClusterHealthy": "False NotReachable", "Ready": "False NotReady", "Fresh": "False MonitorStop", "WithinLimits": "True WithinLimits"}, reasons(young))
+	mute := statusOf(wrong, 3, "https://host", nil, member.Health{Answered: true}, nil)
+	assert.Equal(t, "False NotReachable", reasons(mute)["ClusterHealthy"])
+	assert.Equal(t, "the cluster answers, and names no version", meta.FindStatusCondition(mute.Conditions, v1alpha2.ClusterHealthy).Message)
 	assert.Equal(t, "https://host", young.APIServer)
 	assert.Equal(t, "a", young.ShardingName, "otherwise search would write the status again and again: a merge patch removes nothing that it does not name")
 }

@@ -53,6 +53,9 @@ func statusOf(
 	set(v1alpha2.Validated, true, "Validated", "")
 	trouble := strings.Join(slices.DeleteFunc([]string{troubleOf(streams), leftOut(health)}, func(s string) bool { return s == "" }), "; ")
 	switch {
+	case health.Version == "" && health.Failure == nil && health.Answered:
+		set(v1alpha2.ClusterHealthy, false, "NotReachable", "the cluster answers, and names no version")
+		set(v1alpha2.SynchroRunning, true, "Running", trouble)
 	case health.Version == "" && health.Failure == nil:
 		set(v1alpha2.ClusterHealthy, false, "NotReachable", "the cluster has not answered yet")
 		set(v1alpha2.SynchroRunning, false, "Pending", "")

@@ -16,6 +16,7 @@ import (
 // Where a lie is told.
 func toLists(r *Request) bool     { return r.Resource == "configmaps" && r.IsList() }
 func toWatches(r *Request) bool   { return r.Resource == "configmaps" && r.Watch && !r.Streamed }
+func toEvents(r *Request) bool    { return r.Resource == "configmaps" && r.Watch }
 func toVersion(r *Request) bool   { return r.URL.Path == "/version" }
 func toGroups(r *Request) bool    { return r.URL.Path == "/apis" }
 func toResources(r *Request) bool { return r.URL.Path == "/api/v1" }
@@ -140,6 +141,17 @@ func refuse(code int, header ...string) func(http.ResponseWriter, *Request) {
 		}
 		w.WriteHeader(code)
 		say(w, fmt.Sprintf(`{"kind": "Status", "apiVersion": "v1", "status": "Failure", "message": "a lie", "code": %d}`, code))
+	}
+}
+
+// withoutStreaming refuses streaming lists, which would go on as the watch, and tells something to other requests.
+func withoutStreaming(tell func(http.ResponseWriter, *Request)) func(http.ResponseWriter, *Request) {
+	return func(w http.ResponseWriter, r *Request) {
+		if r.Streamed {
+			refuse(http.StatusBadRequest)(w, r)
+			return
+		}
+		tell(w, r)
 	}
 }
 

@@ -64,7 +64,7 @@ var bodies = []Lie{
 var sizes = []Lie{
 	{Name: "bomb-list", Answer: answer(toLists, bomb(http.StatusOK, "")), Shows: complains.says(`WithinLimits=False LimitReached: .*configmaps: .*member-max-object-size`)},
 	{Name: "bomb-pages", Answer: pages(bomb(http.StatusOK, "")), Shows: complains.says(`WithinLimits=False LimitReached: .*configmaps: .*member-max-object-size`)},
-	{Name: "bomb-watch", Answer: answer(toWatches, bomb(http.StatusOK, "")), Shows: complains},
+	{Name: "bomb-watch", Answer: answer(toEvents, withoutStreaming(bomb(http.StatusOK, ""))), Shows: complains},
 	{Name: "bomb-groups", Answer: answer(toGroups, bomb(http.StatusOK, `{"groups": [{"name": "`)), Shows: complains.says(`ClusterHealthy=False NotReachable: .*member-max-document-size`)},
 	{Name: "bomb-refusal", Answer: answer(toLists, bomb(http.StatusForbidden, "no")), Shows: complains},
 	{Name: "bomb-roles", Answer: answer(func(r *Request) bool { return r.Resource == "roles" && r.IsList() }, bomb(http.StatusOK, "")), Shows: both.says(`WithinLimits=False LimitReached: .*roles.*member-max-object-size`)},
