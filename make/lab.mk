@@ -61,6 +61,11 @@ BENCH_ARGS ?= -neighbour both -docs docs/benchmarks.md
 bench: build wardle test-assets ## Run stock and Tripod side by side, and write docs/benchmarks.md; 45 minutes (BENCH_ARGS="-run GET").
 	go run ./lab/bench $(BENCH_ARGS)
 
+BENCH_PARTITIONS_ARGS ?=
+.PHONY: bench-partitions
+bench-partitions: build test-assets ## Measure the memory of partitions, and of one extensions with the same definitions; 15 minutes (BENCH_PARTITIONS_ARGS="-crds 1000").
+	go run ./lab/bench/divided $(BENCH_PARTITIONS_ARGS)
+
 # CLUSTERPEDIA is a directory with clustersynchro-manager and apiserver of Clusterpedia. Without it, search is measured alone.
 BENCH_SEARCH_ARGS ?= -docs docs/benchmarks-search.md
 .PHONY: bench-search

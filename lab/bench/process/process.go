@@ -47,6 +47,26 @@ func (p Process) Resident() (now, most float64, err error) {
 	return float64(found["VmRSS:"]) * kib, float64(found["VmHWM:"]) * kib, nil
 }
 
+// Memory is what a process uses, in MB.
+type Memory struct {
+	// Anonymous is the memory of its own. Proportional adds its part of what it shares with other processes, such as its program, and Resident
+	// all of that.
+	Anonymous, Proportional, Resident float64
+}
+
+// Memory returns the memory of a process.
+func (p Process) Memory() (Memory, error) {
+	found, err := numbers(fmt.Sprintf("/proc/%d/smaps_rollup", p.PID))
+	if err == nil && found["Rss:"] == 0 {
+		err = errors.New("it has ended")
+	}
+	if err != nil {
+		return Memory{}, fmt.Errorf("cannot read the memory of %s: %w", p.Service, err)
+	}
+	const kib = 1024 / 1e6
+	return Memory{float64(found["Anonymous:"]) * kib, float64(found["Pss:"]) * kib, float64(found["Rss:"]) * kib}, nil
+}
+
 // Counts returns how often threads of the process began to wait or were interrupted, and how often they called read and write.
 func (p Process) Counts() (switches, systemCalls int64, err error) {
 	threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/status", p.PID))

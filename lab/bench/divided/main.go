@@ -1,0 +1,232 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Command divided compares the memory of one extensions with that of its partitions together, for the same CustomResourceDefinitions. Its
+// table is in docs/scale.md.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"net/http"
+	"os"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apiextensions "k8s.io/apiextensions-apiserver/pkg/client/clientset/clientset"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/tripod-k8s/tripod/lab/bench/load"
+	"github.com/tripod-k8s/tripod/lab/bench/process"
+	"github.com/tripod-k8s/tripod/lab/bench/schemas"
+	"github.com/tripod-k8s/tripod/lab/bench/table"
+	"github.com/tripod-k8s/tripod/test/framework"
+)
+
+const (
+	extensions = "extensions"
+	// empty is a partition without definitions.
+	empty = "empty"
+	// readTimeout is for documents of all definitions.
+	readTimeout = 2 * time.Minute
+)
+
+func main() { framework.RunCommand("divided", run) }
+
+type options struct {
+	definitions, partitions int
+	// settle is how long the processes are idle before they are measured.
+	settle time.Duration
+}
+
+func run(ctx context.Context, args []string) error {
+	var o options
+	fs := flag.NewFlagSet("divided", flag.ContinueOnError)
+	fs.IntVar(&o.definitions, "crds", 300, "number of CustomResourceDefinitions")
+	fs.IntVar(&o.partitions, "partitions", 3, "number of partitions that share them, of which one is the default partition")
+	fs.DurationVar(&o.settle, "settle", 150*time.Second, "how long processes are idle before they are measured")
+	if err := fs.Parse(args); err != nil {
+		return err
+	}
+	definitions := schemas.Generate(o.definitions)
+	var tables []table.Table
+	for _, divided := range []bool{false, true} {
+		measured, err := o.measure(ctx, definitions, divided)
+		if err != nil {
+			return err
+		}
+		tables = append(tables, measured...)
+	}
+	return table.Write(os.Stdout, tables)
+}
+
+// partitionsOf returns the flags that divide the API groups evenly, and leave the last ones to the default partition.
+func (o *options) partitionsOf(definitions []*apiextensionsv1.CustomResourceDefinition) []string {
+	flags := []string{"--extensions-partition=" + empty + "=empty.example.com"}
+	groups := make([][]string, o.partitions)
+	for i, crd := range definitions {
+		of := &groups[i*o.partitions/len(definitions)]
+		if len(*of) == 0 || (*of)[len(*of)-1] != crd.Spec.Group {
+			*of = append(*of, crd.Spec.Group)
+		}
+	}
+	for i, list := range groups[:o.partitions-1] {
+		flags = append(flags, fmt.Sprintf("--extensions-partition=p%d=%s", i, strings.Join(list, ",")))
+	}
+	return flags
+}
+
+// measure returns the memory after the definitions were created, and after a restart with them.
+func (o *options) measure(ctx context.Context, definitions []*apiextensionsv1.CustomResourceDefinition, divided bool) (tables []table.Table, err error) {
+	dir, err := os.MkdirTemp("", "divided")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(dir) //nolint:errcheck // nothing depends on it
+	title, started := "undivided", framework.TripodOptions{DataDir: dir}
+	if divided {
+		title, started.Args = fmt.Sprintf("%d partitions", o.partitions), o.partitionsOf(definitions)
+	}
+	for _, when := range []string{"when the definitions are new", "after a restart"} {
+		measured, err := o.measureOnce(ctx, started, definitions)
+		if err != nil {
+			return nil, err
+		}
+		measured.Title = fmt.Sprintf("%s, %d definitions, %s (MB)", title, o.definitions, when)
+		tables, definitions = append(tables, measured), definitions[:0]
+	}
+	return tables, nil
+}
+
+func (o *options) measureOnce(
+	ctx context.Context, started framework.TripodOptions, create []*apiextensionsv1.CustomResourceDefinition,
+) (measured table.Table, err error) {
+	env, err := framework.New("divided")
+	if err != nil {
+		return table.Table{}, err
+	}
+	defer func() { err = errors.Join(err, env.Close(err != nil)) }()
+	tripod, err := env.StartTripod(ctx, started)
+	if err != nil {
+		return table.Table{}, err
+	}
+	if err := define(ctx, tripod, create); err != nil {
+		return table.Table{}, err
+	}
+	client, err := load.NewClient(tripod.Admin(), 1)
+	if err != nil {
+		return table.Table{}, err
+	}
+	reading, cancel := context.WithTimeout(ctx, readTimeout)
+	defer cancel()
+	if _, err := client.Read(reading, load.Request{Method: http.MethodGet, Path: "/openapi/v2", Accept: "*/*"}); err != nil {
+		return table.Table{}, err
+	}
+	select {
+	case <-time.After(o.settle):
+	case <-ctx.Done():
+		return table.Table{}, ctx.Err()
+	}
+	return memory(ctx, tripod, client)
+}
+
+// define creates definitions, and returns when all are established.
+func define(ctx context.Context, tripod *framework.Tripod, definitions []*apiextensionsv1.CustomResourceDefinition) error {
+	client, err := apiextensions.NewForConfig(tripod.Admin())
+	if err != nil {
+		return err
+	}
+	crds := client.ApiextensionsV1().CustomResourceDefinitions()
+	creating, creatingContext := errgroup.WithContext(ctx)
+	creating.SetLimit(4)
+	for _, crd := range definitions {
+		creating.Go(func() error {
+			_, err := crds.Create(creatingContext, crd, metav1.CreateOptions{})
+			return err
+		})
+	}
+	if err := creating.Wait(); err != nil {
+		return err
+	}
+	return framework.Poll(ctx, "all definitions are established", func(ctx context.Context) error {
+		list, err := crds.List(ctx, metav1.ListOptions{})
+		if err != nil {
+			return err
+		}
+		missing := len(list.Items)
+		for _, crd := range list.Items {
+			for _, c := range crd.Status.Conditions {
+				if c.Type == apiextensionsv1.Established && c.Status == apiextensionsv1.ConditionTrue {
+					missing--
+				}
+			}
+		}
+		if missing > 0 {
+			return fmt.Errorf("%d of %d are not", missing, len(list.Items))
+		}
+		return nil
+	})
+}
+
+// memory measures extensions and its partitions. The sum leaves out the empty partition.
+func memory(ctx context.Context, tripod *framework.Tripod, client *load.Client) (table.Table, error) {
+	t := table.Table{Header: []string{"process", "live heap", "anonymous", "proportional", "resident"}}
+	statuses, err := tripod.Status(ctx)
+	if err != nil {
+		return t, err
+	}
+	var sum process.Memory
+	sumOfHeaps := 0.0
+	for _, s := range statuses {
+		if !strings.HasPrefix(s.Component, extensions) {
+			continue
+		}
+		m, err := process.Process{Service: s.Component, PID: s.PID}.Memory()
+		if err != nil {
+			return t, err
+		}
+		heap, err := liveHeap(ctx, client, s.Component)
+		if err != nil {
+			return t, err
+		}
+		t.Rows = append(t.Rows, row(s.Component, heap, m))
+		if s.Component != extensions+"-"+empty {
+			sum.Anonymous, sum.Proportional, sum.Resident = sum.Anonymous+m.Anonymous, sum.Proportional+m.Proportional, sum.Resident+m.Resident
+			sumOfHeaps += heap
+		}
+	}
+	t.Rows = append(t.Rows, row("sum without the empty one", sumOfHeaps, sum))
+	return t, nil
+}
+
+func row(name string, heap float64, m process.Memory) []string {
+	cells := []string{name}
+	for _, n := range []float64{heap, m.Anonymous, m.Proportional, m.Resident} {
+		cells = append(cells, fmt.Sprintf("%.0f", n))
+	}
+	return cells
+}
+
+var heapAlloc = regexp.MustCompile(`(?m)^# HeapAlloc = (\d+)$`)
+
+// liveHeap returns the size of all objects that a garbage collection leaves, in MB.
+func liveHeap(ctx context.Context, client *load.Client, service string) (float64, error) {
+	path := "/debug/pprof/heap?gc=1&debug=1&service=" + service
+	profile, err := client.Read(ctx, load.Request{Method: http.MethodGet, Path: path, Accept: "*/*"})
+	if err != nil {
+		return 0, fmt.Errorf("cannot ask %s for its heap: %w", service, err)
+	}
+	found := heapAlloc.FindSubmatch(profile)
+	if found == nil {
+		return 0, fmt.Errorf("the heap profile of %s has no size", service)
+	}
+	bytes, err := strconv.ParseFloat(string(found[1]), 64)
+	return bytes / 1e6, err
+}
