@@ -47,7 +47,7 @@ func TestAMemberIsCopiedAndFollowed(t *testing.T) {
 			}
 			assert.Zero(t, m.client.(*rest.RESTClient).Client.Timeout, "a watch lasts longer than a question")
 			health, status := m.Status()
-			assert.Equal(t, Health{Version: "v1.30.0"}, health)
+			assert.Equal(t, Health{Version: "v1.30.0", Answered: true}, health)
 			require.Len(t, status, 1, "Secrets are not copied by a wildcard")
 			assert.Equal(t, Syncing, status[0].Phase)
 			assert.False(t, status[0].Listing)
