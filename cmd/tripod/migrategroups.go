@@ -67,6 +67,11 @@ again, or with the other --to.`,
 	cmd.Flags().BoolVar(&o.DryRun, "dry-run", false, "only say what would move, and estimate how long that takes")
 	cmd.Flags().BoolVar(&o.DeleteSource, "delete-source", false, "delete the objects from the etcd that had them, once they have moved")
 	cmd.Flags().StringVarP(&format, "output", "o", formatTable, "format of the output: table or json")
+	// For tests of moves that die.
+	cmd.Flags().DurationVar(&o.PauseTTL, "pause-ttl", split.PauseTTL, "how long writes stay paused after the command has died")
+	if err := cmd.Flags().MarkHidden("pause-ttl"); err != nil {
+		panic(err) // there is no such flag
+	}
 	return cmd
 }
 

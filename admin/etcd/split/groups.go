@@ -24,14 +24,14 @@ import (
 	"github.com/tripod-k8s/tripod/services/list"
 )
 
-// pauseTTL is how long writes stay paused after a move has died, in seconds.
-const pauseTTL = 10
+// PauseTTL is how long writes stay paused after a move has died.
+const PauseTTL = 10 * time.Second
 
 // ahead is how many revisions the target is raised beyond the source while writes go on. A fifth of it must be left when they pause.
 const ahead = 5000
 
-// lockPatience is longer than the lock of a move that has died.
-const lockPatience = (pauseTTL + 5) * time.Second
+// lockPatience is how much longer than the lock of a move that has died the next move waits.
+const lockPatience = 5 * time.Second
 
 // errReplicasFirst is what to do if no replica would use the etcd.
 var errReplicasFirst = errors.New("start replicas with the etcd first (--group-etcd-servers, or --extensions-partition-etcd-servers of tripod up)")
@@ -52,6 +52,9 @@ type GroupOptions struct {
 	DeleteSource bool
 	// Progress gets a line about each step, and its progress.
 	Progress func(line string)
+
+	// PauseTTL is another PauseTTL, if not 0. It has whole seconds.
+	PauseTTL time.Duration
 
 	// ahead is another ahead, if not 0.
 	ahead int64
@@ -92,7 +95,7 @@ func MoveGroups(ctx context.Context, o GroupOptions) ([]GroupReport, error) {
 		return nil, err
 	}
 	defer own.Close() //nolint:errcheck // nothing is pending
-	o.Prefix, o.ahead = path.Join("/", o.Prefix), cmp.Or(o.ahead, ahead)
+	o.Prefix, o.ahead, o.PauseTTL = path.Join("/", o.Prefix), cmp.Or(o.ahead, ahead), cmp.Or(o.PauseTTL, PauseTTL)
 	moves := make([]*move, 0, len(o.Groups))
 	for _, name := range o.Groups {
 		m := newMove(&o, name, shared, own)
@@ -222,7 +225,7 @@ func (m *move) run(ctx context.Context) error {
 	return nil
 }
 
-// lock makes this the only move of the group, until unlock. A process that stands still for longer than pauseTTL finds that it is not, at
+// lock makes this the only move of the group, until unlock. A process that stands still for longer than PauseTTL finds that it is not, at
 // its next write: so none writes into an etcd that another move has given to clients.
 func (m *move) lock(ctx context.Context) (unlock func(), err error) {
 	m.locks = map[*clientv3.Client]clientv3.Cmp{}
@@ -233,7 +236,7 @@ func (m *move) lock(ctx context.Context) (unlock func(), err error) {
 		}
 	}
 	for _, etcd := range []*clientv3.Client{m.shared, m.own} {
-		lease, end, err := keepLease(ctx, etcd)
+		lease, end, err := m.keepLease(ctx, etcd)
 		all = append(all, end)
 		if err != nil {
 			return unlock, err
@@ -248,7 +251,7 @@ func (m *move) lock(ctx context.Context) (unlock func(), err error) {
 // lockOne returns the lock of an etcd. It waits until the lock of a move that has died ends.
 func (m *move) lockOne(ctx context.Context, etcd *clientv3.Client, lease clientv3.LeaseID) (clientv3.Cmp, error) {
 	held := errors.New("another move of this group is under way")
-	for until := time.Now().Add(lockPatience); ; {
+	for until := time.Now().Add(m.PauseTTL + lockPatience); ; {
 		answer, err := etcd.Txn(ctx).
 			If(clientv3.Compare(clientv3.CreateRevision(m.keys.Mover), "=", 0), m.unchanged(etcd)).
 			Then(clientv3.OpPut(m.keys.Mover, m.To, clientv3.WithLease(lease))).
@@ -272,9 +275,9 @@ func (m *move) lockOne(ctx context.Context, etcd *clientv3.Client, lease clientv
 	}
 }
 
-// keepLease returns a lease that lives until end, or pauseTTL after this process has died.
-func keepLease(ctx context.Context, etcd *clientv3.Client) (id clientv3.LeaseID, end func(), err error) {
-	lease, err := etcd.Grant(ctx, pauseTTL)
+// keepLease returns a lease that lives until end, or PauseTTL after this process has died.
+func (m *move) keepLease(ctx context.Context, etcd *clientv3.Client) (id clientv3.LeaseID, end func(), err error) {
+	lease, err := etcd.Grant(ctx, int64(m.PauseTTL.Seconds()))
 	if err != nil {
 		return 0, func() {}, fmt.Errorf("cannot create a lease: %w", err)
 	}
@@ -380,7 +383,7 @@ func (m *move) copyRest(ctx context.Context) error {
 
 // whilePaused calls a function while etcd refuses writes of the group. If this process dies, they go on.
 func (m *move) whilePaused(ctx context.Context, do func(context.Context) error) error {
-	lease, end, err := keepLease(ctx, m.source)
+	lease, end, err := m.keepLease(ctx, m.source)
 	defer end()
 	if err != nil {
 		return err

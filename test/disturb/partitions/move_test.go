@@ -386,6 +386,7 @@ func startMoving(t *testing.T) *mover {
 }
 
 func TestGroupsMoveWhileTheyAreUsed(t *testing.T) {
+	t.Parallel()
 	m := startMoving(t)
 	shared, _, _, _, _ := m.shared(t)
 	for _, item := range m.stillThere(t) {
@@ -428,6 +429,7 @@ func (m *mover) stillThere(t *testing.T) []string {
 }
 
 func TestAMoveThatDiesLosesNothing(t *testing.T) {
+	t.Parallel()
 	m := startMoving(t)
 	want := len(m.stillThere(t))
 	kill := func(_ *testing.T, command *exec.Cmd) { command.Process.Signal(os.Kill) } //nolint:errcheck // it may have ended
@@ -451,12 +453,19 @@ func TestAMoveThatDiesLosesNothing(t *testing.T) {
 			})
 			var once sync.Once
 			done := false
-			_, err := m.run(t, func(line string, command *exec.Cmd) {
-				if strings.Contains(line, ": "+test.at) {
-					once.Do(func() { test.do(t, command); done = true })
+			// On a slow machine, so short a pause may end before the move does.
+			framework.Eventually(t, "the move comes there", func(context.Context) error {
+				_, err := m.run(t, func(line string, command *exec.Cmd) {
+					if strings.Contains(line, ": "+test.at) {
+						once.Do(func() { test.do(t, command); done = true })
+					}
+				}, test.to, "--pause-ttl=3s")
+				t.Log(err)
+				if done {
+					return nil
 				}
-			}, test.to)
-			t.Log(err)
+				return err
+			})
 			require.True(t, done, "it never came there")
 			require.NoError(t, m.WaitReady(t.Context()))
 			framework.Eventually(t, "all objects can be read", func(context.Context) error {
@@ -478,10 +487,10 @@ func TestAMoveThatDiesLosesNothing(t *testing.T) {
 			require.NoError(t, m.client(t).Delete(t.Context(), "extra", metav1.DeleteOptions{}))
 		})
 	}
+	t.Run("moves that cannot be", m.testMovesThatCannotBe)
 }
 
-func TestMovesThatCannotBe(t *testing.T) {
-	m := startMoving(t)
+func (m *mover) testMovesThatCannotBe(t *testing.T) {
 	m.move(t, toShared)
 	framework.Eventually(t, "the partition would use its etcd", func(context.Context) error {
 		_, err := m.run(t, nil, toPartition, "--dry-run")

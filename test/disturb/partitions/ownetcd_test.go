@@ -150,6 +150,7 @@ func (i *instance) create(t *testing.T, group, name string) int {
 }
 
 func TestAPartitionFailsAloneWithItsEtcd(t *testing.T) {
+	t.Parallel()
 	own := startEtcd(t)
 	arguments := []string{"--extensions-partition=wide=*.wide.example.com", "--extensions-partition=exact=exact.example.org"}
 	options := framework.TripodOptions{Args: append(arguments, "--extensions-partition-etcd-servers=wide="+own.url), DataDir: t.TempDir()}

@@ -116,6 +116,7 @@ func (i *instance) get(t testing.TB, path string) (string, error) {
 }
 
 func TestPartitionsServeTheirGroups(t *testing.T) {
+	t.Parallel()
 	i := start(t)
 	boats := map[string]dynamic.ResourceInterface{}
 	for partition, group := range groups {
@@ -264,6 +265,7 @@ func (i *instance) expectFinalized(t *testing.T, boats map[string]dynamic.Resour
 }
 
 func TestPartitionsFailAlone(t *testing.T) {
+	t.Parallel()
 	i := start(t)
 	boats := map[string]dynamic.ResourceInterface{}
 	for partition, group := range groups {
