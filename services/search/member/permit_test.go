@@ -140,8 +140,9 @@ func TestMembersThatStopInLargeObjectsKeepNoOtherWaiting(t *testing.T) {
 				fmt.Fprintf(w, `{"metadata":{"resourceVersion":"1"},"items":[{"a":"%s"},{"a":"%s"},{"a":"%s"}]}`, large, large, large)
 			}))
 			defer honest.Close()
-			door := newDoor(t, nil)
-			ctx, cancel := context.WithTimeout(t.Context(), door.Timeout-5*time.Second)
+			// Until then, liars would hold what they have. A process that has no processor takes longer to lose its patience.
+			door := newDoor(t, func(l *Limits) { l.Timeout = 5 * time.Minute })
+			ctx, cancel := context.WithTimeout(t.Context(), door.Timeout-time.Minute)
 			liar := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 				io.WriteString(w, test.begin) //nolint:errcheck // the client is gone
 				w.(http.Flusher).Flush()
