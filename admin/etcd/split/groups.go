@@ -195,11 +195,40 @@ func (m *move) look(ctx context.Context) (err error) {
 		return errors.New("another move has paused writes: wait until it is done, or 10 seconds if it has died")
 	case m.atShared.IsOwn() && (m.atOwn.Record == nil || m.atOwn.Record.Move != m.atShared.Record.Move):
 		return fmt.Errorf("its objects are in an etcd of their own, which is not the one of --%s", m.GroupOptions.Own.Flag)
-	case m.away && !m.atShared.IsOwn() && m.atOwn.Reader != addresses.PartitionBackend(m.To):
+	case m.isForgotten() && m.atShared.HasObjects:
+		return fmt.Errorf("--%s has lost the record of this group, whose objects are in --%s, and has others: restore it to a later "+
+			"state, or delete those below %s", m.GroupOptions.Shared.Flag, m.GroupOptions.Own.Flag, m.keys.Objects)
+	case m.isForgotten() && !m.away:
+		return fmt.Errorf("--%s has lost the record of this group, whose objects are in --%s: first write it again, by --to with the partition",
+			m.GroupOptions.Shared.Flag, m.GroupOptions.Own.Flag)
+	case m.away && !m.atShared.IsOwn() && !m.isForgotten() && m.atOwn.Reader != addresses.PartitionBackend(m.To):
 		return fmt.Errorf("no replica of the partition %s has the etcd of --%s for this group: %w",
 			m.To, m.GroupOptions.Own.Flag, errReplicasFirst)
 	}
 	return nil
+}
+
+// isForgotten reports whether the objects are in the etcd of the partition, and the shared one knows nothing of that, as after a restore.
+func (m *move) isForgotten() bool {
+	return m.atShared.Record == nil && m.atOwn.IsHome() && m.atOwn.HasObjects
+}
+
+// remember has the shared etcd know again where the objects are.
+func (m *move) remember(ctx context.Context) error {
+	m.tell("its objects are there; writing the record of that again")
+	record := placement.Record{Own: true, Move: m.atOwn.Record.Move}
+	var err error
+	if record.Floor, err = revision(ctx, m.own); err != nil {
+		return err
+	}
+	answer, err := m.shared.Txn(ctx).If(m.locked(m.shared, m.unchanged(m.shared), m.keys.Empty())...).Then(m.keys.Put(record)).Commit()
+	if err != nil {
+		return fmt.Errorf("cannot write to --%s: %w", m.GroupOptions.Shared.Flag, err)
+	}
+	if !answer.Succeeded {
+		return errors.New("the group was used meanwhile: nothing was written; run this again")
+	}
+	return m.settle(ctx, record)
 }
 
 // run moves the objects, unless they are there.
@@ -301,6 +330,8 @@ func (m *move) keepLease(ctx context.Context, etcd *clientv3.Client) (id clientv
 
 func (m *move) moveOnce(ctx context.Context) error {
 	switch {
+	case m.isForgotten():
+		return m.remember(ctx)
 	case m.away && m.atShared.IsOwn() && !m.atOwn.IsOwn():
 		m.tell("taking up writes again, which an interrupted move has stopped")
 		return m.change(ctx, m.own, m.keys.Put(*m.atShared.Record))
@@ -429,8 +460,14 @@ func (m *move) hand(ctx context.Context) error {
 	if m.away {
 		// Replicas do not look there before the record in the shared etcd has the same name.
 		m.tell("opening the etcd of the partition")
-		if err := m.change(ctx, m.own, m.keys.Put(record)); err != nil {
+		pending := record
+		pending.Pending = true
+		answer, err := m.own.Txn(ctx).If(m.locked(m.own, m.unchanged(m.own))...).Then(m.keys.Put(pending)).Commit()
+		if err != nil {
 			return fmt.Errorf("cannot write to the target: %w", err)
+		}
+		if !answer.Succeeded {
+			return errors.New("a replica has begun to use the target: nothing was moved; run this again")
 		}
 	} else if err := m.close(ctx); err != nil {
 		return err
@@ -452,10 +489,13 @@ func (m *move) hand(ctx context.Context) error {
 	if !answer.Succeeded {
 		return errors.New("writes were no longer paused: nothing was moved; run this again")
 	}
-	if !m.away {
-		if err := m.markLeft(ctx); err != nil {
-			return err
-		}
+	if m.away {
+		err = m.change(ctx, m.own, m.keys.Put(placement.Record{Own: true, Move: record.Move}))
+	} else {
+		err = m.markLeft(ctx)
+	}
+	if err != nil {
+		return fmt.Errorf("cannot write to --%s: %w", m.GroupOptions.Own.Flag, err)
 	}
 	return m.settle(ctx, record)
 }
@@ -466,10 +506,7 @@ func (m *move) markLeft(ctx context.Context) error {
 	if m.atOwn.Record != nil {
 		record.Move = m.atOwn.Record.Move
 	}
-	if err := m.change(ctx, m.own, m.keys.Put(record)); err != nil {
-		return fmt.Errorf("cannot write to --%s: %w", m.GroupOptions.Own.Flag, err)
-	}
-	return nil
+	return m.change(ctx, m.own, m.keys.Put(record))
 }
 
 // settle makes sure that the floor is beyond what clients know of the source, which others may have raised until the switch.
@@ -533,7 +570,7 @@ func (m *move) deleteCopied(ctx context.Context) error {
 
 // estimate reads all objects once, and says how long a move would take.
 func (m *move) estimate(ctx context.Context) error {
-	if m.away == m.atShared.IsOwn() {
+	if m.away == m.atShared.IsOwn() || m.isForgotten() {
 		m.tell("its objects are there")
 		return nil
 	}

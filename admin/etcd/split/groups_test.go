@@ -471,3 +471,37 @@ func TestAMoveThatStoodStillChangesNothing(t *testing.T) {
 		})
 	}
 }
+
+// A shared etcd that was restored, or was made by an older split, knows nothing of the move.
+func TestAMoveThatTheSharedEtcdHasForgotten(t *testing.T) {
+	t.Parallel()
+	p := newMoving(t)
+	objects := contents(t, p.source, widgetsP)
+	_, err := p.move(t.Context(), away, nil, nil)
+	require.NoError(t, err)
+	_, err = p.target.Put(t.Context(), widgetsP+"default/new", "new")
+	require.NoError(t, err)
+	objects[widgetsP+"default/new"] = "new"
+	_, err = p.source.Delete(t.Context(), movedKeys.Record)
+	require.NoError(t, err)
+
+	for _, to := range []string{away, back} {
+		_, err = p.move(t.Context(), to, nil, nil)
+		require.ErrorContains(t, err, "has lost the record of this group", to)
+		assert.Equal(t, objects, contents(t, p.target, widgetsP), "nothing is changed")
+	}
+	_, err = p.source.Delete(t.Context(), widgetsP, clientv3.WithPrefix())
+	require.NoError(t, err)
+	_, err = p.move(t.Context(), back, nil, nil)
+	require.ErrorContains(t, err, "first write it again")
+	report, err := p.move(t.Context(), away, nil, nil)
+	require.NoError(t, err)
+	assert.False(t, report.Moved)
+	p.expect(t, away, objects)
+	last, err := revision(t.Context(), p.source)
+	require.NoError(t, err)
+	assert.Greater(t, report.Floor, last-1, "no resourceVersion of the shared etcd is beyond the floor")
+	_, err = p.move(t.Context(), back, nil, nil)
+	require.NoError(t, err)
+	p.expect(t, back, objects)
+}

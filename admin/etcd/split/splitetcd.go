@@ -17,11 +17,16 @@ import (
 	"fmt"
 	"path"
 	"slices"
+	"strings"
 	"sync/atomic"
 
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"golang.org/x/sync/errgroup"
+
+	"k8s.io/apimachinery/pkg/util/sets"
+
+	"github.com/tripod-k8s/tripod/internal/storage/placement"
 )
 
 // Options say what to copy, from where to where.
@@ -162,6 +167,9 @@ func (s *split) copyAll(ctx context.Context) (*record, error) {
 			return nil, fmt.Errorf("cannot copy %s: %w", resource.name, err)
 		}
 	}
+	if err := s.copyRecords(ctx, resources); err != nil {
+		return nil, err
+	}
 	copied, err := s.compare(ctx, resources, began)
 	if err != nil {
 		return nil, err
@@ -180,6 +188,28 @@ func (s *split) copyAll(ctx context.Context) (*record, error) {
 	s.report.SourceRevision = ended
 	s.report.TargetRevision, err = revision(ctx, s.target)
 	return done, err
+}
+
+// copyRecords copies what says which groups are in an etcd of their own.
+func (s *split) copyRecords(ctx context.Context, resources []resource) error {
+	groups := sets.New[string]()
+	for _, r := range resources {
+		_, group, _ := strings.Cut(r.name, ".")
+		groups.Insert(group)
+	}
+	for _, group := range sets.List(groups) {
+		key := placement.KeysOf(s.Prefix, group).Record
+		answer, err := s.source.Get(ctx, key)
+		if err != nil {
+			return fmt.Errorf("cannot read where %s is: %w", group, err)
+		}
+		for _, kv := range answer.Kvs {
+			if err := s.change(ctx, s.target, clientv3.OpPut(key, string(kv.Value))); err != nil {
+				return fmt.Errorf("cannot copy where %s is: %w", group, err)
+			}
+		}
+	}
+	return nil
 }
 
 // stillDone returns the record of an earlier run if the source is as it was then, or is being deleted. It returns nil when the source was

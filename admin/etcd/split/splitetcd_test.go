@@ -18,6 +18,8 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"k8s.io/apiserver/pkg/storage/etcd3/testserver"
+
+	"github.com/tripod-k8s/tripod/internal/storage/placement"
 )
 
 const (
@@ -359,4 +361,21 @@ func TestRevisionThatIsTooFarIsNotBegun(t *testing.T) {
 	if after, err := revision(t.Context(), p.target); err != nil || after != before {
 		t.Errorf("the revision is %d and was %d: %v", after, before, err)
 	}
+}
+
+// An etcd of custom resources also knows which groups are in an etcd of their own.
+func TestSplitCopiesWhereGroupsAre(t *testing.T) {
+	t.Parallel()
+	p := newPair(t)
+	record := placement.Record{Own: true, Move: "m", Floor: 17}
+	keys := placement.KeysOf("/registry", "example.com")
+	answer, err := p.source.Txn(t.Context()).Then(keys.Put(record)).Commit()
+	require.NoError(t, err)
+	require.True(t, answer.Succeeded)
+	_, err = p.run(t.Context(), nil)
+	require.NoError(t, err)
+	state, err := keys.Read(t.Context(), p.target)
+	require.NoError(t, err)
+	require.NotNil(t, state.Record)
+	assert.Equal(t, record, *state.Record)
 }

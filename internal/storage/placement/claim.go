@@ -38,6 +38,8 @@ func (g *group) claim(ctx context.Context, shared *clientv3.Client, now int64) e
 		return fmt.Errorf("its etcd does not answer: %w", err)
 	}
 	switch {
+	case state.HasObjects && state.IsHome():
+		return g.checkKnown(ctx, shared)
 	case state.HasObjects || state.Record != nil && !state.Record.Own:
 		klog.InfoS("An API group stays in the shared etcd: its own one has objects, or had some, which a move has left there", "group", g.name)
 		return nil
@@ -46,7 +48,7 @@ func (g *group) claim(ctx context.Context, shared *clientv3.Client, now int64) e
 			"group", g.name, "shared", now, "own", state.Revision)
 		return nil
 	}
-	record := Record{Own: true, Move: rand.Text()}
+	record := Record{Own: true, Move: rand.Text(), Pending: true}
 	if record.Floor, err = g.raise(ctx, client, now); err != nil {
 		return err
 	}
@@ -63,12 +65,55 @@ func (g *group) claim(ctx context.Context, shared *clientv3.Client, now int64) e
 		}
 		record.Move = state.Record.Move
 	}
+	record.Pending = false
 	return g.decide(ctx, shared, client, record)
+}
+
+// checkHome returns an error if the objects are in the group's own etcd, and those in the shared one are old ones that a move has left
+// there. An own etcd that does not answer says nothing: without a move, the group does not need it.
+func (g *group) checkHome(ctx context.Context, shared *clientv3.Client) error {
+	client, err := g.Clients.Client(g.own)
+	if err != nil {
+		return err
+	}
+	asking, cancel := context.WithTimeout(ctx, findTimeout/2)
+	defer cancel()
+	state, err := g.keys.Read(asking, client)
+	if err != nil || !state.IsHome() {
+		return ctx.Err()
+	}
+	return g.checkKnown(ctx, shared)
+}
+
+// checkKnown returns an error unless the shared etcd has a record by now. Its objects are in the group's own etcd, so it had one.
+func (g *group) checkKnown(ctx context.Context, shared *clientv3.Client) error {
+	state, err := g.keys.Read(ctx, shared)
+	if err == nil && state.Record == nil {
+		err = fmt.Errorf("its own etcd has its objects, but %v does not know of that any more: was it restored or replaced? "+
+			"Restore it to a later state, or let tripod migrate groups write the record again", g.Shared.Transport.ServerList)
+	}
+	return err
+}
+
+// settle notes in the group's own etcd that the shared one knows that it has the objects. If that fails, the next replica does it.
+func (g *group) settle(ctx context.Context, own *clientv3.Client, at State) (State, error) {
+	settled := *at.Record
+	settled.Pending = false
+	unchanged := clientv3.Compare(clientv3.ModRevision(g.keys.Record), "<", at.Revision+1)
+	if _, err := own.Txn(ctx).If(unchanged).Then(g.keys.Put(settled)).Commit(); err != nil {
+		klog.InfoS("The etcd of an API group does not take the note that its objects are there", "group", g.name, "reason", err.Error())
+		return at, nil
+	}
+	return g.keys.Read(ctx, own)
 }
 
 // decide has the shared etcd say that a group without objects is in its own one.
 func (g *group) decide(ctx context.Context, shared, own *clientv3.Client, record Record) error {
-	conditions := []clientv3.Cmp{clientv3.Compare(clientv3.CreateRevision(g.keys.Record), "=", 0), g.keys.Empty()}
+	// A move of the group, which has begun already, finds both etcds as it has left them.
+	conditions := []clientv3.Cmp{g.keys.Empty()}
+	for _, missing := range []string{g.keys.Record, g.keys.Pause, g.keys.Mover} {
+		conditions = append(conditions, clientv3.Compare(clientv3.CreateRevision(missing), "=", 0))
+	}
 	for {
 		answer, err := shared.Txn(ctx).If(conditions...).Then(g.keys.Put(record)).Commit()
 		if err != nil {

@@ -158,12 +158,9 @@ func (g *group) find(ctx context.Context) (found *place, revision int64, err err
 	if err != nil {
 		return nil, 0, fmt.Errorf("etcd does not answer where its objects are: %w", err)
 	}
-	if g.own != nil && state.Record == nil && !state.HasObjects {
-		if err := g.claim(ctx, shared, state.Revision); err != nil {
+	if g.own != nil && state.Record == nil {
+		if state, err = g.decidePlace(ctx, shared, state); err != nil {
 			return nil, 0, err
-		}
-		if state, err = g.keys.Read(ctx, shared); err != nil {
-			return nil, 0, fmt.Errorf("etcd does not answer where its objects are: %w", err)
 		}
 	}
 	found = &place{group: g, etcd: g.Shared, own: state.IsOwn()}
@@ -188,6 +185,21 @@ func (g *group) find(ctx context.Context) (found *place, revision int64, err err
 	return found, state.Revision, nil
 }
 
+// decidePlace returns what the shared etcd says after the place of a group was decided of which it had no record.
+func (g *group) decidePlace(ctx context.Context, shared *clientv3.Client, state State) (State, error) {
+	if state.HasObjects {
+		return state, g.checkHome(ctx, shared)
+	}
+	if err := g.claim(ctx, shared, state.Revision); err != nil {
+		return state, err
+	}
+	state, err := g.keys.Read(ctx, shared)
+	if err != nil {
+		err = fmt.Errorf("etcd does not answer where its objects are: %w", err)
+	}
+	return state, err
+}
+
 // readOwn reads what the etcd of the group's own has. It is an error if the objects are not there.
 func (g *group) readOwn(ctx context.Context, record Record) (storagebackend.Config, State, error) {
 	if g.own == nil {
@@ -207,6 +219,11 @@ func (g *group) readOwn(ctx context.Context, record Record) (storagebackend.Conf
 	}
 	if state.Record.Left {
 		return storagebackend.Config{}, State{}, errors.New("its objects have just moved to another etcd")
+	}
+	if state.Record.Pending {
+		if state, err = g.settle(ctx, client, state); err != nil {
+			return storagebackend.Config{}, State{}, fmt.Errorf("its etcd does not answer: %w", err)
+		}
 	}
 	return *g.own, state, nil
 }

@@ -190,7 +190,7 @@ func (e etcds) requireReader(t *testing.T) {
 
 func TestAGroupDoesNotGoWhereAMoveHasLeftObjects(t *testing.T) {
 	t.Parallel()
-	for name, record := range map[string]Record{"that has died": {Own: true, Move: "died"}, "that has gone back": {Move: "back"}} {
+	for name, record := range map[string]Record{"that has died": {Own: true, Move: "died", Pending: true}, "that has gone back": {Move: "back"}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			e := startEtcds(t)
@@ -202,6 +202,35 @@ func TestAGroupDoesNotGoWhereAMoveHasLeftObjects(t *testing.T) {
 			assert.True(t, has(t, e.shared))
 			assert.Len(t, list(t, s).Items, 1)
 			e.requireReader(t)
+		})
+	}
+}
+
+// A shared etcd that was restored, or replaced by another one, knows nothing of a move. What it has of the group is old, if it has anything.
+func TestASharedEtcdThatHasLostItsRecordServesNothing(t *testing.T) {
+	t.Parallel()
+	for name, old := range map[string]bool{"without objects": false, "with old objects": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			e := startEtcds(t)
+			s := e.storage(t, true)
+			require.NoError(t, create(t, s, "a"))
+			require.False(t, has(t, e.shared), "the group has claimed its own etcd")
+			answer, err := e.own.Get(t.Context(), KeysOf("/registry", "example.com").Record)
+			require.NoError(t, err)
+			require.Len(t, answer.Kvs, 1)
+			require.NotContains(t, string(answer.Kvs[0].Value), "pending", "the shared etcd knows of it")
+
+			_, err = e.shared.Delete(t.Context(), KeysOf("/registry", "example.com").Fence, clientv3.WithPrefix())
+			require.NoError(t, err)
+			if old {
+				_, err = e.shared.Put(t.Context(), "/registry/example.com/boats/old", "{}")
+				require.NoError(t, err)
+			}
+			err = create(t, e.storage(t, true), "b")
+			assert.True(t, apierrors.IsServiceUnavailable(err), "%v", err)
+			assert.ErrorContains(t, err, "does not know of that any more")
+			assert.Equal(t, old, has(t, e.shared), "nothing is written there")
 		})
 	}
 }

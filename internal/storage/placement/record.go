@@ -23,6 +23,14 @@ type Record struct {
 	Floor int64 `json:"floor,omitempty"`
 	// Left says, in the etcd of the group's own, that the objects have gone back, and may be deleted there.
 	Left bool `json:"left,omitempty"`
+	// Pending says, in the etcd of the group's own, that the shared etcd may not know of it yet. Without it, a shared etcd that knows nothing
+	// has lost its record.
+	Pending bool `json:"pending,omitempty"`
+}
+
+// IsHome reports whether an etcd of a group's own has the objects, whatever the shared one says.
+func (s State) IsHome() bool {
+	return s.IsOwn() && !s.Record.Left && !s.Record.Pending
 }
 
 // Keys are where the state of an API group is. No resource has a name with a dot, so they are no objects, and who may write the objects of
