@@ -57,17 +57,22 @@ func homeDir() string { return filepath.Join("/", os.Getenv("HOME"), dirName) }
 
 // Name returns the name of the instance in the directory, or the path of a directory that has none.
 func (d DataDir) Name() string {
+	name, _ := d.name()
+	return name
+}
+
+func (d DataDir) name() (name string, isNamed bool) {
 	path := string(d)
 	if absolute, err := filepath.Abs(path); err == nil {
 		path = absolute
 	}
 	if path == DefaultDataDir() {
-		return DefaultName
+		return DefaultName, true
 	}
 	if name, ok := strings.CutPrefix(path, homeDir()+"-"); ok && len(validation.IsDNS1123Label(name)) == 0 {
-		return name
+		return name, true
 	}
-	return path
+	return path, false
 }
 
 // EarlierInstance returns a line about an instance in the working directory, where earlier versions had it by default. The line is
@@ -108,11 +113,34 @@ func (d DataDir) lockFile() string          { return filepath.Join(string(d), "l
 func (d DataDir) controllers() string       { return filepath.Join(string(d), "controllers") }
 func (d DataDir) socket() string            { return filepath.Join(string(d), "tripod.sock") }
 
+// marker says that an instance was the first to use a directory, so that all in it with the names of its files is its own.
+func (d DataDir) marker() string { return filepath.Join(string(d), ".tripod-instance") }
+
+// isEmpty reports whether there is nothing in the directory, or no such directory.
+func (d DataDir) isEmpty() bool {
+	entries, err := os.ReadDir(string(d))
+	return errors.Is(err, fs.ErrNotExist) || err == nil && len(entries) == 0
+}
+
+func (d DataDir) mark() error {
+	file, err := os.OpenFile(d.marker(), os.O_CREATE|os.O_WRONLY|syscall.O_NOFOLLOW, 0o600)
+	if err != nil {
+		return err
+	}
+	return file.Close()
+}
+
 // open makes the directory and locks it for this process. The lock ends with the process at the latest. From then on, no other process can
 // read or change anything in the directory.
 func (d DataDir) open() (lock *os.File, err error) {
+	isNew := d.isEmpty()
 	if err := privatedir.Make(string(d)); err != nil {
 		return nil, fmt.Errorf("cannot use the data directory: %w", err)
+	}
+	if isNew {
+		if err := d.mark(); err != nil {
+			return nil, fmt.Errorf("cannot use the data directory: %w", err)
+		}
 	}
 	for _, sub := range []string{d.logs(), d.pki()} {
 		// A link would lead logs and keys elsewhere.

@@ -83,13 +83,16 @@ func Detach(ctx context.Context, dataDir DataDir, command []string, out io.Write
 
 // copyUntilReady copies lines of an instance until it is ready, or has ended. It reports whether it is ready.
 func copyUntilReady(lines io.Reader, out io.Writer) bool {
-	for scanner := bufio.NewScanner(lines); scanner.Scan(); {
-		if scanner.Text() == readyMessage {
+	for reader := bufio.NewReader(lines); ; {
+		line, err := reader.ReadString('\n')
+		if err != nil {
+			return false
+		}
+		if line == readyMessage+"\n" {
 			return true
 		}
-		fmt.Fprintln(out, scanner.Text()) //nolint:errcheck // they are only news
+		fmt.Fprint(out, line) //nolint:errcheck // it is only news
 	}
-	return false
 }
 
 // lastOf returns the last line that is not empty.

@@ -217,7 +217,7 @@ func (i *instance) howToStop() string {
 	if i.options.Detached == nil {
 		return "Ctrl-C"
 	}
-	if name := i.dataDir.Name(); name != string(i.dataDir) {
+	if name, isNamed := i.dataDir.name(); isNamed {
 		return "`tripod down" + strings.TrimSuffix(" --name "+name, " --name "+DefaultName) + "`"
 	}
 	return "`tripod down --data-dir " + string(i.dataDir) + "`"

@@ -47,7 +47,7 @@ func Instances() ([]DataDir, error) {
 	var found []DataDir
 	for _, path := range append([]string{DefaultDataDir()}, named...) {
 		d := DataDir(path)
-		if _, err := os.Lstat(d.pki()); err == nil && d.Name() != path {
+		if _, err := os.Lstat(d.pki()); err == nil {
 			found = append(found, d)
 		}
 	}
@@ -116,8 +116,9 @@ func (d DataDir) awaitUnlocked(ctx context.Context) error {
 	}
 	unlocked := make(chan error, 1)
 	go func() {
-		unlocked <- syscall.Flock(int(lock.Fd()), syscall.LOCK_SH)
+		err := syscall.Flock(int(lock.Fd()), syscall.LOCK_SH)
 		_ = lock.Close()
+		unlocked <- err
 	}()
 	select {
 	case err := <-unlocked:
@@ -127,16 +128,19 @@ func (d DataDir) awaitUnlocked(ctx context.Context) error {
 	}
 }
 
-// made are the names of all that Run makes in a data directory.
+// made are the names of all that Run makes in a data directory, in the order in which Delete deletes them.
 var made = []string{
-	"kubeconfig", pkiName, "etcd", "controllers", "logs", "kubernetes-version", "backends.yaml", "tripod.sock",
-	"search.db", "search.db-shm", "search.db-wal", "search.db-journal", "lock",
+	"kubeconfig", "etcd", "controllers", "logs", "kubernetes-version", "backends.yaml", "tripod.sock",
+	"search.db", "search.db-shm", "search.db-wal", "search.db-journal", pkiName, "lock", ".tripod-instance",
 }
 
 // Delete deletes what an instance that has stopped has left. It returns names in the directory that are not of an instance. These stay.
 func Delete(d DataDir) (others []string, err error) {
 	if _, err := os.Lstat(d.pki()); err != nil {
 		return nil, fmt.Errorf("there is no instance in %s: `tripod list` shows those that there are", d)
+	}
+	if _, err := os.Lstat(d.marker()); err != nil {
+		return nil, fmt.Errorf("%s had files before an instance used it, so they may not be its own: delete what you do not need yourself", d)
 	}
 	lock, err := d.open()
 	if lock != nil {

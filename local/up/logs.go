@@ -88,7 +88,9 @@ func followLogs(ctx context.Context, dir string, readers []*logReader, line func
 		case <-ctx.Done():
 			return ctx.Err()
 		case err := <-watcher.Errors:
-			return err
+			if !errors.Is(err, fsnotify.ErrEventOverflow) { // then something has changed, too
+				return err
+			}
 		case <-watcher.Events:
 		}
 	}

@@ -15,7 +15,7 @@ import (
 
 // Context returns the name of the context for the instance in the user's own kubeconfig.
 func (d DataDir) Context() string {
-	if name := d.Name(); name != DefaultName && name != string(d) {
+	if name, isNamed := d.name(); isNamed && name != DefaultName {
 		return contextName + "-" + name
 	}
 	return contextName
@@ -30,6 +30,10 @@ func Merge(d DataDir) (path string, err error) {
 	}
 	options := clientcmd.NewDefaultPathOptions()
 	name := d.Context()
+	if info, err := os.Stat(options.GetDefaultFilename()); err == nil && info.Mode().Perm()&0o077 != 0 {
+		return "", fmt.Errorf("others can read %s, and the entry has the key of an administrator: chmod 600 it, or use --kubeconfig=%s",
+			options.GetDefaultFilename(), d.Kubeconfig())
+	}
 	for kind, entry := range map[string]bool{
 		"cluster": users.Clusters[name] != nil, "user": users.AuthInfos[name] != nil, "context": users.Contexts[name] != nil,
 	} {

@@ -4,6 +4,7 @@
 package up
 
 import (
+	"os"
 	"path/filepath"
 	"testing"
 
@@ -30,6 +31,10 @@ func TestAnInstanceInTheKubeconfigOfTheUser(t *testing.T) {
 		config.AuthInfos[contextName] = &clientcmdapi.AuthInfo{Token: server}
 		require.NoError(t, clientcmd.WriteToFile(*config, d.Kubeconfig()))
 	}
+	require.NoError(t, os.Chmod(users, 0o644))
+	_, err := Merge(d)
+	require.ErrorContains(t, err, "others can read "+users)
+	require.NoError(t, os.Chmod(users, 0o600))
 	for range 2 { // as with a second start
 		path, err := Merge(d)
 		require.NoError(t, err)
