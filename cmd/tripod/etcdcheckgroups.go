@@ -16,7 +16,7 @@ import (
 func newEtcdCheckGroupsCommand() *cobra.Command {
 	var o etcdServers
 	var prefix string
-	var servers, caFiles, certFiles, keyFiles []string
+	var servers, caFiles, certFiles, keyFiles, stopped []string
 	cmd := &cobra.Command{
 		Use:   "check-groups --endpoints URLS",
 		Short: "Check that a planned configuration of partitions leaves no API group without its objects",
@@ -32,7 +32,7 @@ to the etcd of its partition needs a partition with this etcd. The command chang
 			if err := o.validate(); err != nil {
 				return err
 			}
-			planned, err := groupcheck.Parse(servers, caFiles, certFiles, keyFiles)
+			planned, err := groupcheck.Parse(servers, caFiles, certFiles, keyFiles, stopped)
 			if err != nil {
 				return fmt.Errorf("--group-etcd-...: %w", err)
 			}
@@ -53,5 +53,7 @@ to the etcd of its partition needs a partition with this etcd. The command chang
 	fs.StringArrayVar(&caFiles, "group-etcd-cafile", nil, "CA of its certificate (GROUP=FILE); can be repeated")
 	fs.StringArrayVar(&certFiles, "group-etcd-certfile", nil, "client certificate for it (GROUP=FILE); can be repeated")
 	fs.StringArrayVar(&keyFiles, "group-etcd-keyfile", nil, "key of the client certificate (GROUP=FILE); can be repeated")
+	fs.StringArrayVar(&stopped, "group-etcd-stopped", nil,
+		"GROUP whose etcd does not run at the moment, and is not asked whether it is the right one; can be repeated")
 	return cmd
 }

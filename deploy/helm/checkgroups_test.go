@@ -95,7 +95,7 @@ func TestTheCheckOfAnUpgradeAsksThePlannedEtcds(t *testing.T) {
 				cas = append(cas, given)
 			}
 		}
-		planned, err := groupcheck.Parse(servers, cas, nil, nil)
+		planned, err := groupcheck.Parse(servers, cas, nil, nil, nil)
 		require.NoError(t, err)
 		require.Len(t, planned, 2, "a group and a pattern")
 		for _, etcd := range planned {
@@ -112,4 +112,33 @@ func TestTheCheckOfAnUpgradeAsksThePlannedEtcds(t *testing.T) {
 		}
 		assert.Contains(t, pod.Containers[0].Args, "--endpoints=https://tripod-etcd-0.tripod-etcd.control.svc:2379")
 	}
+}
+
+// TestAStoppedEtcdOfAPartitionDoesNotRefuseWhatStartsIt upgrades while it is restored.
+func TestAStoppedEtcdOfAPartitionDoesNotRefuseWhatStartsIt(t *testing.T) {
+	values := merged(t, withPartitions, ownEtcd)
+	running := render(t, values)
+	objects := []metav1.Object{
+		find(t, running, "Deployment", "tripod-extensions-big", &appsv1.Deployment{}), find(t, running, "StatefulSet", "tripod-etcd", &appsv1.StatefulSet{}),
+		find(t, running, "StatefulSet", "tripod-etcd-extensions-big", &appsv1.StatefulSet{}),
+	}
+	for _, object := range objects {
+		object.SetNamespace(namespace)
+	}
+	objects[1].(*appsv1.StatefulSet).Status.ReadyReplicas = 1
+	for replicas, want := range map[int32]int{0: 2, 1: 0} {
+		objects[2].(*appsv1.StatefulSet).Status.ReadyReplicas = replicas
+		text, err := helmTemplate(t, values, "--is-upgrade", "--dry-run=server", "--kube-apiserver="+clusterWith(t, objects...))
+		require.NoError(t, err)
+		args := find(t, parse(t, text), "Job", "tripod-check-groups", &batchv1.Job{}).Spec.Template.Spec.Containers[0].Args
+		stopped := slices.DeleteFunc(args, func(arg string) bool { return !strings.HasPrefix(arg, "--group-etcd-stopped=") })
+		assert.Len(t, stopped, want, "with %d ready replicas", replicas)
+	}
+}
+
+// TestTheCheckOfAnUpgradeNeedsACertificate has an etcd that only services may use, with certificates of their own.
+func TestTheCheckOfAnUpgradeNeedsACertificate(t *testing.T) {
+	external := merged(t, withPartitions, theirsEtcd,
+		"etcd: {enabled: false, external: {servers: ['https://two:2379'], serviceSecrets: {core: c, extensions: e, aggregator: a}}}")
+	assert.NotContains(t, upgraded(t, external, external, nil).text, "- check-groups\n")
 }

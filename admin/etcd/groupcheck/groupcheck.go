@@ -31,10 +31,13 @@ type Etcd struct {
 	Pattern                   string
 	Servers                   []string
 	CAFile, CertFile, KeyFile string
+	// Stopped says that it does not run, and is not asked.
+	Stopped bool
 }
 
-// Parse returns the etcds of flags of the form PATTERN=URL[,URL...], with files of the form PATTERN=FILE.
-func Parse(servers, caFiles, certFiles, keyFiles []string) ([]Etcd, error) {
+// Parse returns the etcds of flags of the form PATTERN=URL[,URL...], with files of the form PATTERN=FILE. The
+// etcds of the stopped patterns do not run.
+func Parse(servers, caFiles, certFiles, keyFiles, stopped []string) ([]Etcd, error) {
 	var etcds []Etcd
 	for _, given := range servers {
 		pattern, urls, _ := strings.Cut(given, "=")
@@ -44,7 +47,7 @@ func Parse(servers, caFiles, certFiles, keyFiles []string) ([]Etcd, error) {
 		if err := partitions.ValidateGroups([]string{pattern}); err != nil {
 			return nil, err
 		}
-		etcds = append(etcds, Etcd{Pattern: pattern, Servers: strings.Split(urls, ",")})
+		etcds = append(etcds, Etcd{Pattern: pattern, Servers: strings.Split(urls, ","), Stopped: slices.Contains(stopped, pattern)})
 	}
 	for _, files := range []struct {
 		given []string
@@ -86,6 +89,8 @@ func Check(ctx context.Context, shared *clientv3.Client, prefix string, planned 
 		i := slices.IndexFunc(planned, func(e Etcd) bool { return addresses.MatchGroup(e.Pattern, group) })
 		if i < 0 {
 			without = append(without, group)
+		} else if planned[i].Stopped {
+			continue
 		} else if err := planned[i].has(ctx, keys, group, state.Record.Move); err != nil {
 			return err
 		}

@@ -52,7 +52,7 @@ func TestPlannedEtcds(t *testing.T) {
 		{"another etcd", []string{"*.example.org=" + url(other)}, "the planned etcd " + url(other) + " does not have the objects of a.example.org: " +
 			"keep the etcd of before, or first move them: tripod migrate groups --to extensions a.example.org"},
 	} {
-		planned, err := Parse(test.servers, nil, nil, nil)
+		planned, err := Parse(test.servers, nil, nil, nil, nil)
 		require.NoError(t, err, test.name)
 		err = Check(t.Context(), shared.Client, "registry/", planned)
 		if test.want == "" {
@@ -64,9 +64,12 @@ func TestPlannedEtcds(t *testing.T) {
 		}
 	}
 	t.Run("an etcd that is away", func(t *testing.T) {
-		planned, err := Parse([]string{"*.example.org=http://127.0.0.1:1"}, nil, nil, nil)
+		planned, err := Parse([]string{"*.example.org=http://127.0.0.1:1"}, nil, nil, nil, nil)
 		require.NoError(t, err)
 		assert.ErrorContains(t, Check(t.Context(), shared.Client, "/registry", planned), "the planned etcd http://127.0.0.1:1 for the API group a.example.org does not answer")
+		planned, err = Parse([]string{"*.example.org=http://127.0.0.1:1"}, nil, nil, nil, []string{"*.example.org"})
+		require.NoError(t, err)
+		assert.NoError(t, Check(t.Context(), shared.Client, "/registry", planned), "it is stopped")
 	})
 	t.Run("the shared etcd is away", func(t *testing.T) {
 		ended, cancel := context.WithCancel(t.Context())
@@ -76,7 +79,7 @@ func TestPlannedEtcds(t *testing.T) {
 }
 
 func TestParse(t *testing.T) {
-	etcds, err := Parse([]string{"*.a.com=https://a:1,https://b:1", "b.com=https://c:1"}, []string{"b.com=ca"}, []string{"b.com=cert"}, []string{"*.a.com=key"})
+	etcds, err := Parse([]string{"*.a.com=https://a:1,https://b:1", "b.com=https://c:1"}, []string{"b.com=ca"}, []string{"b.com=cert"}, []string{"*.a.com=key"}, nil)
 	require.NoError(t, err)
 	assert.Equal(t, []Etcd{
 		{Pattern: "*.a.com", Servers: []string{"https://a:1", "https://b:1"}, KeyFile: "key"},
@@ -91,7 +94,7 @@ func TestParse(t *testing.T) {
 		{[]string{"apps=https://a:1"}, nil, "apps has the group apps, which is built in"},
 		{[]string{"a.com=https://a:1"}, []string{"b.com=ca"}, `"b.com=ca" is a file for b.com, which has no etcd of its own`},
 	} {
-		_, err := Parse(test.servers, test.files, nil, nil)
+		_, err := Parse(test.servers, test.files, nil, nil, nil)
 		assert.ErrorContains(t, err, test.want)
 	}
 }
