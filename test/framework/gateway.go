@@ -33,9 +33,23 @@ type Gateway struct {
 // NewGateway returns a gateway to the server at a URL: of http, https, or unix:PATH. It passes on new connections until the test ends.
 func NewGateway(t testing.TB, target string) *Gateway {
 	t.Helper()
+	g := newGateway(t, target)
+	t.Cleanup(func() { g.listener.Close() }) //nolint:errcheck // the test is over
+	return g
+}
+
+// NewGateway is NewGateway for processes that are started later: they stop before it does. Without etcd, a core takes a minute to stop.
+func (e *Environment) NewGateway(t testing.TB, target string) *Gateway {
+	t.Helper()
+	g := newGateway(t, target)
+	e.own(g.listener.Close, "gateway")
+	return g
+}
+
+func newGateway(t testing.TB, target string) *Gateway {
+	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
-	t.Cleanup(func() { listener.Close() }) //nolint:errcheck // the test is over
 	to, err := url.Parse(target)
 	require.NoError(t, err)
 	g := &Gateway{listener: listener, network: "tcp", target: to.Host, connections: map[net.Conn]bool{}}

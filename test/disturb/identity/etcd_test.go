@@ -23,7 +23,7 @@ func startCores(t *testing.T, env *framework.Environment) (*framework.Fleet, map
 	t.Helper()
 	etcd, err := env.StartEtcd(t.Context(), env.Dir)
 	require.NoError(t, err)
-	gateways := map[string]*framework.Gateway{"core-0": framework.NewGateway(t, etcd), "core-1": framework.NewGateway(t, etcd)}
+	gateways := map[string]*framework.Gateway{"core-0": env.NewGateway(t, etcd), "core-1": env.NewGateway(t, etcd)}
 	fleet, err := env.StartFleet(t.Context(), framework.FleetOptions{EtcdURL: etcd, Replicas: []framework.ReplicaOptions{
 		{Name: "core-0", EtcdURL: gateways["core-0"].URL()},
 		{Name: "core-1", EtcdURL: gateways["core-1"].URL()},

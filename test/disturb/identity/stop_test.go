@@ -22,7 +22,7 @@ func TestACoreWithoutEtcdStops(t *testing.T) {
 	env := framework.ForTest(t)
 	etcd, err := env.StartEtcd(t.Context(), env.Dir)
 	require.NoError(t, err)
-	way := framework.NewGateway(t, etcd)
+	way := env.NewGateway(t, etcd)
 	fleet, err := env.StartFleet(t.Context(), framework.FleetOptions{EtcdURL: etcd, Replicas: []framework.ReplicaOptions{
 		{Name: "core-0", EtcdURL: way.URL(), Args: []string{"--endpoint-reconciler-type=lease"}}, {Name: "extensions-0"}, {Name: "aggregator-0"},
 	}})

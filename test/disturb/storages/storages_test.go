@@ -102,7 +102,7 @@ func start(t *testing.T) *cluster {
 	options := framework.FleetOptions{EtcdURL: etcd, Replicas: []framework.ReplicaOptions{{Name: "core-0"}}}
 	for i := range replicas {
 		name := fmt.Sprintf("extensions-%d", i)
-		c.gateways[name] = framework.NewGateway(t, etcd)
+		c.gateways[name] = environment.NewGateway(t, etcd)
 		options.Replicas = append(options.Replicas, framework.ReplicaOptions{Name: name, EtcdURL: c.gateways[name].URL()})
 	}
 	options.Replicas = append(options.Replicas, framework.ReplicaOptions{Name: "aggregator-0"})
