@@ -10,14 +10,12 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	clientv3 "go.etcd.io/etcd/client/v3"
-	"go.etcd.io/etcd/client/v3/kubernetes"
 
-	"k8s.io/apiserver/pkg/storage/etcd3/testserver"
-
+	"github.com/tripod-k8s/tripod/internal/storage/etcdtest"
 	"github.com/tripod-k8s/tripod/internal/storage/placement"
 )
 
-func put(t *testing.T, etcd *kubernetes.Client, ops ...clientv3.Op) {
+func put(t *testing.T, etcd *clientv3.Client, ops ...clientv3.Op) {
 	t.Helper()
 	_, err := etcd.Txn(t.Context()).Then(ops...).Commit()
 	require.NoError(t, err)
@@ -25,7 +23,7 @@ func put(t *testing.T, etcd *kubernetes.Client, ops ...clientv3.Op) {
 
 // TestPlannedEtcds plans the etcds of a cluster with a group in the shared etcd, and two in one of their own.
 func TestPlannedEtcds(t *testing.T) {
-	shared, own, other := testserver.RunEtcd(t, nil), testserver.RunEtcd(t, nil), testserver.RunEtcd(t, nil)
+	shared, own, other := etcdtest.Start(t), etcdtest.Start(t), etcdtest.Start(t)
 	for _, name := range []string{"boats.a.example.org", "cars.a.example.org", "boats.b.example.org", "boats.example.com"} {
 		put(t, shared, clientv3.OpPut("/registry/apiextensions.k8s.io/customresourcedefinitions/"+name, "{}"))
 	}
@@ -36,7 +34,7 @@ func TestPlannedEtcds(t *testing.T) {
 	}
 	back := placement.Record{Own: false, Move: "back"}
 	put(t, shared, placement.KeysOf("/registry", "example.com").Put(back))
-	url := func(c *kubernetes.Client) string { return c.Endpoints()[0] }
+	url := func(c *clientv3.Client) string { return c.Endpoints()[0] }
 	for _, test := range []struct {
 		name    string
 		servers []string
@@ -54,7 +52,7 @@ func TestPlannedEtcds(t *testing.T) {
 	} {
 		planned, err := Parse(test.servers, nil, nil, nil, nil)
 		require.NoError(t, err, test.name)
-		err = Check(t.Context(), shared.Client, "registry/", planned)
+		err = Check(t.Context(), shared, "registry/", planned)
 		if test.want == "" {
 			assert.NoError(t, err, test.name)
 			continue
@@ -66,15 +64,15 @@ func TestPlannedEtcds(t *testing.T) {
 	t.Run("an etcd that is away", func(t *testing.T) {
 		planned, err := Parse([]string{"*.example.org=http://127.0.0.1:1"}, nil, nil, nil, nil)
 		require.NoError(t, err)
-		assert.ErrorContains(t, Check(t.Context(), shared.Client, "/registry", planned), "the planned etcd http://127.0.0.1:1 for the API group a.example.org does not answer")
+		assert.ErrorContains(t, Check(t.Context(), shared, "/registry", planned), "the planned etcd http://127.0.0.1:1 for the API group a.example.org does not answer")
 		planned, err = Parse([]string{"*.example.org=http://127.0.0.1:1"}, nil, nil, nil, []string{"*.example.org"})
 		require.NoError(t, err)
-		assert.NoError(t, Check(t.Context(), shared.Client, "/registry", planned), "it is stopped")
+		assert.NoError(t, Check(t.Context(), shared, "/registry", planned), "it is stopped")
 	})
 	t.Run("the shared etcd is away", func(t *testing.T) {
 		ended, cancel := context.WithCancel(t.Context())
 		cancel()
-		assert.ErrorContains(t, Check(ended, shared.Client, "/registry", nil), "cannot read CustomResourceDefinitions")
+		assert.ErrorContains(t, Check(ended, shared, "/registry", nil), "cannot read CustomResourceDefinitions")
 	})
 }
 

@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
+	"github.com/tripod-k8s/tripod/internal/storage/etcdtest"
 	"github.com/tripod-k8s/tripod/internal/storage/placement"
 )
 
@@ -324,7 +325,7 @@ func TestAMoveThatCannotBe(t *testing.T) {
 			t.Helper()
 			_, err := p.move(t.Context(), away, nil, nil)
 			require.NoError(t, err)
-			p.target = startEtcd(t)
+			p.target = etcdtest.Start(t)
 		}},
 		{name: "another move at the same time", to: away, want: "another move has paused writes", before: func(t *testing.T, p *pair) {
 			t.Helper()

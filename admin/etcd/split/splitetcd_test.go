@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"maps"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -17,8 +16,7 @@ import (
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
-	"k8s.io/apiserver/pkg/storage/etcd3/testserver"
-
+	"github.com/tripod-k8s/tripod/internal/storage/etcdtest"
 	"github.com/tripod-k8s/tripod/internal/storage/placement"
 )
 
@@ -35,22 +33,9 @@ type pair struct {
 	lines          []string
 }
 
-// starting is held until an etcd has the ports that were chosen for it.
-var starting sync.Mutex
-
-// startEtcd starts an etcd that elects itself at once.
-func startEtcd(t testing.TB) *clientv3.Client {
-	t.Helper()
-	starting.Lock()
-	defer starting.Unlock()
-	config := testserver.NewTestConfig(t)
-	config.TickMs, config.ElectionMs = 10, 100
-	return testserver.RunEtcd(t, config).Client
-}
-
 func newPair(t *testing.T) *pair {
 	t.Helper()
-	p := &pair{source: startEtcd(t), target: startEtcd(t)}
+	p := &pair{source: etcdtest.Start(t), target: etcdtest.Start(t)}
 	for i := range 50 {
 		p.put(t, fmt.Sprintf("/registry/configmaps/default/cm-%d", i), "core")
 	}

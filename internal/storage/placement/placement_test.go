@@ -10,7 +10,6 @@ import (
 	"runtime/pprof"
 	"strconv"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -27,12 +26,12 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/apiserver/pkg/registry/generic"
 	"k8s.io/apiserver/pkg/storage"
-	"k8s.io/apiserver/pkg/storage/etcd3/testserver"
 	"k8s.io/apiserver/pkg/storage/storagebackend"
 	"k8s.io/apiserver/pkg/storage/storagebackend/factory"
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/tripod-k8s/tripod/internal/storage/etcdclient"
+	"github.com/tripod-k8s/tripod/internal/storage/etcdtest"
 )
 
 const (
@@ -50,20 +49,7 @@ type etcds struct {
 
 func startEtcds(t *testing.T) etcds {
 	t.Helper()
-	return etcds{startEtcd(t), startEtcd(t)}
-}
-
-// starting is held until an etcd has the ports that were chosen for it.
-var starting sync.Mutex
-
-// startEtcd starts an etcd that elects itself at once.
-func startEtcd(t *testing.T) *clientv3.Client {
-	t.Helper()
-	starting.Lock()
-	defer starting.Unlock()
-	config := testserver.NewTestConfig(t)
-	config.TickMs, config.ElectionMs = 10, 100
-	return testserver.RunEtcd(t, config).Client
+	return etcds{etcdtest.Start(t), etcdtest.Start(t)}
 }
 
 func configOf(client *clientv3.Client) storagebackend.Config {
@@ -480,7 +466,7 @@ func TestAnEtcdWithoutTheObjectsIsNotUsed(t *testing.T) {
 		hasOwn bool
 		want   string
 	}{
-		"another one":                 {etcds{e.shared, startEtcd(t)}, true, "does not have its objects"},
+		"another one":                 {etcds{e.shared, etcdtest.Start(t)}, true, "does not have its objects"},
 		"none":                        {e, false, "its objects are in an etcd of their own: give --group-etcd-servers, or move them"},
 		"the shared one in its place": {etcds{e.own, e.own}, true, ""},
 	} {
