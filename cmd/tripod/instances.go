@@ -164,7 +164,7 @@ name.`,
 		},
 	}
 	addDataDirFlag(cmd, &dataDir)
-	cmd.ValidArgsFunction = completeReplicas(&dataDir)
+	cmd.ValidArgsFunction = completeLogs(&dataDir)
 	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "go on with new lines, until Ctrl-C")
 	cmd.Flags().IntVar(&last, "tail", -1, "number of lines of each log to begin with; -1 means all")
 	return cmd

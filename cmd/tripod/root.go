@@ -139,17 +139,17 @@ func completeInstances(*cobra.Command, []string, string) ([]string, cobra.ShellC
 	return names, cobra.ShellCompDirectiveNoFileComp
 }
 
-// completeReplicas completes the first argument to the replicas of the instance, and further values.
-func completeReplicas(dataDir *string, further ...string) cobra.CompletionFunc {
+// completeLogs completes the first argument to the logs of the instance.
+func completeLogs(dataDir *string) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 		if len(args) > 0 {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
-		values, err := up.Logs(up.DataDir(*dataDir))
+		logs, err := up.Logs(up.DataDir(*dataDir))
 		if err != nil {
 			return nil, cobra.ShellCompDirectiveError
 		}
-		return append(values, further...), cobra.ShellCompDirectiveNoFileComp
+		return logs, cobra.ShellCompDirectiveNoFileComp
 	}
 }
 

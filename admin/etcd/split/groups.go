@@ -446,7 +446,7 @@ func (m *move) unchanged(etcd *clientv3.Client) clientv3.Cmp {
 	if etcd == m.own {
 		at = m.atOwn
 	}
-	return clientv3.Compare(clientv3.ModRevision(m.keys.Record), "<", at.Revision+1)
+	return m.keys.RecordUnchanged(at.Revision)
 }
 
 // paused is true as long as writes are paused by this move.

@@ -99,8 +99,7 @@ func (g *group) checkKnown(ctx context.Context, shared *clientv3.Client) error {
 func (g *group) settle(ctx context.Context, own *clientv3.Client, at State) (State, error) {
 	settled := *at.Record
 	settled.Pending = false
-	unchanged := clientv3.Compare(clientv3.ModRevision(g.keys.Record), "<", at.Revision+1)
-	if _, err := own.Txn(ctx).If(unchanged).Then(g.keys.Put(settled)).Commit(); err != nil {
+	if _, err := own.Txn(ctx).If(g.keys.RecordUnchanged(at.Revision)).Then(g.keys.Put(settled)).Commit(); err != nil {
 		klog.InfoS("The etcd of an API group does not take the note that its objects are there", "group", g.name, "reason", err.Error())
 		return at, nil
 	}

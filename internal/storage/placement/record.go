@@ -74,8 +74,8 @@ func (k Keys) Unchanged(since int64) clientv3.Cmp {
 	return clientv3.Compare(clientv3.ModRevision(k.Fence), "<", since+1).WithPrefix()
 }
 
-// recordUnchanged is true if the record has not changed since a revision.
-func (k Keys) recordUnchanged(since int64) clientv3.Cmp {
+// RecordUnchanged is true if the record has not changed since a revision.
+func (k Keys) RecordUnchanged(since int64) clientv3.Cmp {
 	return clientv3.Compare(clientv3.ModRevision(k.Record), "<", since+1)
 }
 

@@ -67,7 +67,7 @@ func recordOf(kvs []*mvccpb.KeyValue) (*Record, error) {
 // getHere reads from etcd, if it still has the objects.
 func (p *place) getHere(ctx context.Context, kv clientv3.KV, read clientv3.Op) (*clientv3.GetResponse, error) {
 	for {
-		answer, err := kv.Txn(ctx).If(p.group.keys.recordUnchanged(p.here.Load())).
+		answer, err := kv.Txn(ctx).If(p.group.keys.RecordUnchanged(p.here.Load())).
 			Then(read).Else(clientv3.OpGet(p.group.keys.Record)).Commit()
 		if err != nil {
 			return nil, err
