@@ -105,7 +105,8 @@ func codeName(class int) string {
 // ejectionReasons are the values of the label reason in ejections_total.
 var ejectionReasons = []string{connections.Unreachable.String(), connections.Broken.String(), refusing.String(), silent.String()}
 
-// endpointMetrics has the time series of one endpoint, looked up once.
+// endpointMetrics has the time series of one endpoint, looked up once. Connections of a removed endpoint may close after delete. A series that is looked
+// up then is a new one, which counts from 0 and stays.
 type endpointMetrics struct {
 	backend, endpoint string
 	requests          [codes]metrics.CounterMetric
@@ -115,10 +116,24 @@ type endpointMetrics struct {
 	lateProbes metrics.CounterMetric
 	// carried and delivered count bytes of events in sessions.
 	carried, delivered metrics.CounterMetric
+	sessions           metrics.GaugeMetric
+	// connections are by protocol, and ejections by reason.
+	connections map[string]metrics.GaugeMetric
+	ejections   map[string]metrics.CounterMetric
 }
 
 func newEndpointMetrics(backend, endpoint string) *endpointMetrics {
-	m := &endpointMetrics{backend: backend, endpoint: endpoint, duration: requestDuration.WithLabelValues(backend, endpoint)}
+	m := &endpointMetrics{
+		backend: backend, endpoint: endpoint, duration: requestDuration.WithLabelValues(backend, endpoint),
+		sessions:    watchSessions.WithLabelValues(backend, endpoint),
+		connections: map[string]metrics.GaugeMetric{}, ejections: map[string]metrics.CounterMetric{},
+	}
+	for _, protocol := range connections.Protocols {
+		m.connections[protocol] = connectionsOpen.WithLabelValues(backend, endpoint, protocol)
+	}
+	for _, reason := range ejectionReasons {
+		m.ejections[reason] = ejectionsTotal.WithLabelValues(backend, endpoint, reason)
+	}
 	m.lateProbes = lateTotal.WithLabelValues(backend, endpoint)
 	m.carried = watchBytesTotal.WithLabelValues(backend, endpoint, carriedBytes)
 	m.delivered = watchBytesTotal.WithLabelValues(backend, endpoint, deliveredBytes)
@@ -145,16 +160,12 @@ func (m *endpointMetrics) end(kind balance.Kind, status int, took time.Duration)
 }
 
 func (m *endpointMetrics) connection(protocol string, change int) {
-	connectionsOpen.WithLabelValues(m.backend, m.endpoint, protocol).Add(float64(change))
+	m.connections[protocol].Add(float64(change))
 }
 
-func (m *endpointMetrics) session(change int) {
-	watchSessions.WithLabelValues(m.backend, m.endpoint).Add(float64(change))
-}
+func (m *endpointMetrics) session(change int) { m.sessions.Add(float64(change)) }
 
-func (m *endpointMetrics) ejected(reason string) {
-	ejectionsTotal.WithLabelValues(m.backend, m.endpoint, reason).Inc()
-}
+func (m *endpointMetrics) ejected(reason string) { m.ejections[reason].Inc() }
 
 // delete removes the series of a removed endpoint. In a cluster, new addresses keep appearing.
 func (m *endpointMetrics) delete() {

@@ -99,7 +99,11 @@ func TestMetrics(t *testing.T) {
 	e := b.endpoints[address]
 	require.NoError(t, b.SetServers(nil))
 	b.keepProbing(context.Background(), e)
-	for _, name := range []string{"requests_total", "in_flight", "connections", "request_duration_seconds", "ejections_total"} {
+	// Its connections may close later.
+	e.metrics.connection("h2", -1)
+	e.metrics.session(-1)
+	e.metrics.ejected(silent.String())
+	for _, name := range []string{"requests_total", "in_flight", "connections", "request_duration_seconds", "ejections_total", "watch_sessions"} {
 		if _, ok := series(t, name, "endpoint", address); ok {
 			t.Errorf("%s of a replica that is gone is left", name)
 		}
