@@ -105,8 +105,8 @@ func codeName(class int) string {
 // ejectionReasons are the values of the label reason in ejections_total.
 var ejectionReasons = []string{connections.Unreachable.String(), connections.Broken.String(), refusing.String(), silent.String()}
 
-// endpointMetrics has the time series of one endpoint, looked up once. Connections of a removed endpoint may close after delete. A series that is looked
-// up then is a new one, which counts from 0 and stays.
+// endpointMetrics has the time series of one endpoint, looked up once. Connections of a removed endpoint may close after delete. A series
+// that is looked up then is a new one, which counts from 0 and stays.
 type endpointMetrics struct {
 	backend, endpoint string
 	requests          [codes]metrics.CounterMetric
