@@ -54,7 +54,8 @@ func TestFlagsChooseSpecs(t *testing.T) {
 }
 
 func TestARefreshReplacesWhatItRan(t *testing.T) {
-	got := replaced([]string{"kept", "failed now", "passes again"}, []string{"failed now", "passes again", "new"}, []string{"passes again", "new"})
+	got := replaced([]string{"kept", "failed now", "passes again", "renamed"}, []string{"kept", "failed now", "passes again", "new"},
+		[]string{"failed now", "passes again", "new"}, []string{"passes again", "new"})
 	if want := []string{"kept", "passes again", "new"}; !slices.Equal(got, want) {
 		t.Errorf("list is %q, want %q", got, want)
 	}

@@ -33,5 +33,5 @@ func refresh(ctx context.Context, o *options) error {
 	ran := slices.Collect(maps.Keys(found))
 	maps.DeleteFunc(found, func(_ string, r e2esuite.Result) bool { return !r.Passed() })
 	fmt.Printf("%d of %d specs pass on stock, %d have not run\n", len(found), len(ran), len(wanted)-len(ran))
-	return errors.Join(err, writeList(o.list, replaced(list, ran, slices.Collect(maps.Keys(found)))))
+	return errors.Join(err, writeList(o.list, replaced(list, suite, ran, slices.Collect(maps.Keys(found)))))
 }

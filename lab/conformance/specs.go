@@ -38,8 +38,9 @@ func writeList(path string, specs []string) error {
 	return nil
 }
 
-// replaced returns the list in which the specs of a run are replaced by those that passed.
-func replaced(list, ran, passed []string) []string {
-	result := slices.DeleteFunc(slices.Clone(list), func(spec string) bool { return slices.Contains(ran, spec) })
+// replaced returns the list in which the specs of a run are replaced by those that passed. Specs that the suite has no longer are left out:
+// Kubernetes renames some in each version.
+func replaced(list, suite, ran, passed []string) []string {
+	result := slices.DeleteFunc(slices.Clone(list), func(spec string) bool { return slices.Contains(ran, spec) || !slices.Contains(suite, spec) })
 	return append(result, passed...)
 }
