@@ -112,9 +112,7 @@ func tokens(t *testing.T, r *release.Release) {
 		!strings.Contains(err.Error(), "system:serviceaccount:"+user.namespace+":robot") {
 		t.Errorf("a robot without rights: got %v, want a refusal by its name", err)
 	}
-	// The ClusterRole view would not do: a controller aggregates its rules, and the release has no controllers.
-	user.kubectl("", "create", "role", "reader", "--verb=list", "--resource=configmaps")
-	user.kubectl("", "create", "rolebinding", "robot", "--role=reader", "--serviceaccount="+user.namespace+":robot")
+	user.kubectl("", "create", "rolebinding", "robot", "--clusterrole=view", "--serviceaccount="+user.namespace+":robot")
 	framework.Eventually(t, "the robot may read", func(ctx context.Context) error {
 		_, err := robot.CoreV1().ConfigMaps(user.namespace).List(ctx, metav1.ListOptions{})
 		return err

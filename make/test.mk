@@ -70,7 +70,7 @@ E2E_TESTS := ./e2e ./e2e/faults ./e2e/takeover ./e2e/extend
 E2E_LONG_TESTS := ./e2e/kubeadm ./e2e/join ./e2e/upgrade
 
 .PHONY: e2e-up
-e2e-up: images $(TOOLS)/helm ## Create a kind cluster with Tripod in it, to try by hand.
+e2e-up: e2e-assets ## Create a kind cluster with Tripod in it, to try by hand.
 	@go run ./e2e/up
 
 .PHONY: e2e-down
@@ -80,4 +80,4 @@ e2e-down: ## Remove that cluster.
 .PHONY: e2e-assets
 e2e-assets: images $(TOOLS)/helm
 	@mkdir -p $(ASSETS)
-	$(GO_BUILD) -o $(ASSETS)/ k8s.io/sample-apiserver
+	$(GO_BUILD) -o $(ASSETS)/ k8s.io/sample-apiserver k8s.io/kubernetes/cmd/kube-controller-manager

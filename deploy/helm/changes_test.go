@@ -34,6 +34,8 @@ type change struct {
 }
 
 var changes = []change{
+	{path: "preset", value: "cluster", want: "command: [kube-scheduler]", with: withEndpoints, alone: true},
+	{path: "controllerManager.controllers", value: "[job-controller, '*']", want: "- --controllers=job-controller,*", with: "controllerManager: {enabled: true}"},
 	{path: "services", value: "{wardle: {image: {repository: example.com/wardle}}}", want: "- --backend=wardle=dns:///tripod-wardle.control.svc:6443"},
 	{path: "extensions.partitions", value: "{shop: {groups: [shop.example.com]}}", want: "- --backend-groups=extensions-shop=shop.example.com", alone: true},
 	{path: "search.database.secret", value: "where", want: "secretName: where", with: withSearch, alone: true},
@@ -68,7 +70,7 @@ var changes = []change{
 	{path: "clusterCIDR", value: "10.1.0.0/16", want: "- --cluster-cidr=10.1.0.0/16", with: withControllers},
 	{path: "advertise.address", value: "hostIP", want: "- --advertise-address=$(HOST_IP)"},
 	{path: "advertise.port", value: "30443", want: "- --advertise-port=30443"},
-	{path: "join.enabled", value: "true", want: "- --kubeconfig=/etc/tripod/kubeconfig/kubeconfig", with: "join: {endpoint: 'api.example.com:443'}"},
+	{path: "join.enabled", value: "true", want: "- --endpoint=api.example.com:443", with: "{join: {endpoint: 'api.example.com:443'}, controllerManager: {enabled: true}}"},
 	{path: "join.endpoint", value: "'nodes.example.com:6443'", want: "- nodes.example.com", with: withJoin},
 	{path: "join.dnsDomain", value: "example.org", want: "- --service-dns-domain=example.org", with: withJoin},
 	{path: "join.kubeletConfiguration", value: "{maxPods: 250}", want: "maxPods: 250", with: withJoin},

@@ -25,7 +25,7 @@ import (
 
 const (
 	withControllers = "{controllerManager: {enabled: true}, scheduler: {enabled: true}}"
-	withJoin        = "join: {enabled: true, endpoint: 'api.example.com:443'}"
+	withJoin        = "{controllerManager: {enabled: true}, join: {enabled: true, endpoint: 'api.example.com:443'}}"
 )
 
 // controllers has the names of the values and of the component of each controller.
@@ -59,6 +59,9 @@ func changesOfControllers() []change {
 		for _, c := range own {
 			if c.path != "enabled" {
 				c.with = strings.TrimSuffix("{SERVICE: {enabled: true, "+strings.TrimPrefix(c.with, "SERVICE: {"), "}") + "}}"
+			}
+			if c.path == "enabled" && values == "controllerManager" { // some of its controllers run anyway
+				c.want = "- --controllers=*"
 			}
 			c.path, c.value, c.want, c.with = values+"."+c.path, names.Replace(c.value), names.Replace(c.want), names.Replace(c.with)
 			all = append(all, c)
@@ -131,7 +134,7 @@ func TestTheCertificateHasTheHostAtWhichNodesReachTheAPI(t *testing.T) {
 	for endpoint, want := range map[string]string{
 		"api.example.com:443": "dnsNames:api.example.com", "192.0.2.7:30080": "ipAddresses:192.0.2.7", "'[2001:db8::7]:443'": "ipAddresses:2001:db8::7",
 	} {
-		r := render(t, "join: {enabled: true, endpoint: "+endpoint+"}")
+		r := render(t, "{controllerManager: {enabled: true}, join: {enabled: true, endpoint: "+endpoint+"}}")
 		checkAccepted(t, r)
 		var all secrets.Config
 		require.NoError(t, yaml.UnmarshalStrict([]byte(find(t, r, "ConfigMap", "tripod-certificates", &corev1.ConfigMap{}).Data["config.yaml"]), &all))

@@ -26,12 +26,13 @@ import (
 	"github.com/tripod-k8s/tripod/admin/certs/secrets"
 )
 
-const withKonnectivity = "{join: {enabled: true, endpoint: 'api.example.com:443'}, konnectivity: {enabled: true, endpoint: 'tunnel.example.com:8132'}}"
+const withKonnectivity = "{controllerManager: {enabled: true}, join: {enabled: true, endpoint: 'api.example.com:443'}, " +
+	"konnectivity: {enabled: true, endpoint: 'tunnel.example.com:8132'}}"
 
 // changesOfKonnectivity returns the changes of servers and agents.
 func changesOfKonnectivity() []change {
 	all := []change{
-		{path: "konnectivity.enabled", value: "true", want: "command: [/proxy-server]", with: "{join: {enabled: true, endpoint: 'a:443'}, konnectivity: {endpoint: 'a:8132'}}"},
+		{path: "konnectivity.enabled", value: "true", want: "command: [/proxy-server]", with: "{controllerManager: {enabled: true}, join: {enabled: true, endpoint: 'a:443'}, konnectivity: {endpoint: 'a:8132'}}"},
 		{path: "konnectivity.endpoint", value: "'192.0.2.7:30132'", want: "- --proxy-server-host=192.0.2.7\n                - --proxy-server-port=30132\n"},
 		{path: "konnectivity.service.port", value: "8133", want: "port: 8133\n      targetPort: konnectivity"},
 		{path: "konnectivity.service.nodePort", value: "30132", want: "nodePort: 30132", with: "service: {type: NodePort}"},

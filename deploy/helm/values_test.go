@@ -186,7 +186,7 @@ func TestWrongValuesAreRefused(t *testing.T) {
 		"search: {enabled: true, database: {secret: a, postgres: {enabled: true}}}":    "cannot both be given",
 		"search: {enabled: true, serve: {replica: 2}}":                                 "additional properties 'replica' not allowed",
 		"services: {controller-manager: {image: {repository: a}}}":                     "invalid propertyName 'controller-manager'",
-		"join: {enabled: true}":                                                        "join.endpoint is needed",
+		"{join: {enabled: true}, controllerManager: {enabled: true}}":                  "join.endpoint is needed",
 		"join: {enabled: true, endpoint: 'https://a:443'}":                             "at '/join/endpoint'",
 		"advertise: {address: example.com}":                                            "at '/advertise/address'",
 		"services: {search-sync: {image: {repository: a}}}":                            "invalid propertyName 'search-sync'",
@@ -195,11 +195,11 @@ func TestWrongValuesAreRefused(t *testing.T) {
 		"encryption: {existingSecret: a, config: {apiVersion: a/v1, kind: A}}":         "cannot both be given",
 		"etcd: {enabled: false, mode: perService, external: {servers: ['https://a']}}": "etcd.external.extensionsServers is needed",
 
-		"konnectivity: {enabled: true, endpoint: 'a:8132'}":                                      "konnectivity.enabled needs join.enabled",
-		"{join: {enabled: true, endpoint: 'a:443'}, konnectivity: {enabled: true}}":              "konnectivity.endpoint is needed",
-		"{join: {enabled: true, endpoint: 'a:443'}, konnectivity: {enabled: true, endpoint: a}}": "at '/konnectivity/endpoint'",
-		"services: {konnectivity: {image: {repository: a}}}":                                     "invalid propertyName 'konnectivity'",
-		"{join: {enabled: true, endpoint: 'a:443'}, authentication: {bootstrapTokens: false}}":   "join.enabled needs authentication.bootstrapTokens",
+		"konnectivity: {enabled: true, endpoint: 'a:8132'}":                                                                        "konnectivity.enabled needs join.enabled",
+		"{controllerManager: {enabled: true}, join: {enabled: true, endpoint: 'a:443'}, konnectivity: {enabled: true}}":            "konnectivity.endpoint is needed",
+		"{join: {enabled: true, endpoint: 'a:443'}, konnectivity: {enabled: true, endpoint: a}}":                                   "at '/konnectivity/endpoint'",
+		"services: {konnectivity: {image: {repository: a}}}":                                                                       "invalid propertyName 'konnectivity'",
+		"{controllerManager: {enabled: true}, join: {enabled: true, endpoint: 'a:443'}, authentication: {bootstrapTokens: false}}": "join.enabled needs authentication.bootstrapTokens",
 	} {
 		t.Run(values, func(t *testing.T) {
 			t.Parallel()

@@ -175,7 +175,7 @@ func (e *Environment) Release(name, namespace string) *release.Release {
 }
 
 // Values returns values for the chart that suit this cluster: the loaded images, the cluster's own etcd image, data in volumes of
-// [Environment.Volume], and a node port for access from outside.
+// [Environment.Volume], and a node port for access from outside. It loads the kube-controller-manager that every release runs.
 func (e *Environment) Values(ctx context.Context, nodePort int32) (release.Values, error) {
 	image, etcdTag, err := e.Cluster.Image(ctx, "etcd")
 	if err != nil {
@@ -186,8 +186,14 @@ func (e *Environment) Values(ctx context.Context, nodePort int32) (release.Value
 	if err != nil {
 		return nil, err
 	}
+	controllers, err := e.Program(e.Cluster, "kube-controller-manager")
+	if err != nil {
+		return nil, err
+	}
 	return release.Values{
 		"image": release.Values{"tag": e.tag},
+		// With this request all pods fit on a node of two processors.
+		"controllerManager": release.Values{"image": controllers, "resources": release.Values{"requests": release.Values{"cpu": "20m"}}},
 		"etcd": release.Values{
 			"image":       release.Values{"registry": registry, "repository": repository, "tag": etcdTag},
 			"persistence": release.Values{"storageClassName": VolumeClass, "size": "1Gi"},

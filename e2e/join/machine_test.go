@@ -48,7 +48,8 @@ func newMachine(t *testing.T) *kindcluster.Cluster {
 	defer program.Close() //nolint:errcheck // only read
 	_, err = machine.Exec(t.Context(), program, "install", "-m", "0755", "/dev/stdin", kubeadm)
 	require.NoError(t, err)
-	require.NoError(t, load(env, machine, tunnelAgent))
+	_, err = env.Program(machine, tunnelAgent)
+	require.NoError(t, err)
 	return machine
 }
 

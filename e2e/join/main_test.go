@@ -17,15 +17,11 @@ import (
 	"k8s.io/kubernetes/cmd/kubeadm/app/constants"
 
 	"github.com/tripod-k8s/tripod/e2e/environment"
-	"github.com/tripod-k8s/tripod/e2e/imagearchive"
-	"github.com/tripod-k8s/tripod/e2e/kindcluster"
 	"github.com/tripod-k8s/tripod/e2e/release"
 	"github.com/tripod-k8s/tripod/test/framework"
 )
 
 const (
-	// registry is that of the images that the tests pack.
-	registry = "docker.io"
 	// podCIDR has the addresses that kind gives to pods.
 	podCIDR = "10.244.0.0/16"
 	// tunnelServer and tunnelAgent are the programs of konnectivity.
@@ -70,23 +66,30 @@ func valuesOf(ctx context.Context, e *environment.Environment) (release.Values, 
 		return nil, err
 	}
 	endpoint = fmt.Sprintf("%s:%d", address, environment.NodePort)
+	scheduler, err := e.Program(e.Cluster, constants.KubeScheduler)
+	if err != nil {
+		return nil, err
+	}
+	server, err := e.Program(e.Cluster, tunnelServer)
+	if err != nil {
+		return nil, err
+	}
+	agent, err := e.Program(e.Cluster, tunnelAgent) // the node that joins gets it, too
+	if err != nil {
+		return nil, err
+	}
 	values["clusterCIDR"] = podCIDR
 	values["advertise"] = release.Values{"address": "hostIP", "port": environment.NodePort}
 	values["join"] = release.Values{"enabled": true, "endpoint": endpoint, "kubeletConfiguration": inKind}
 	values["konnectivity"] = release.Values{
 		"enabled": true, "endpoint": fmt.Sprintf("%s:%d", address, environment.OtherNodePort),
 		"service": release.Values{"nodePort": environment.OtherNodePort},
-		"server":  release.Values{"image": imageOf(e, tunnelServer)}, "agent": release.Values{"image": imageOf(e, tunnelAgent)},
+		"server":  release.Values{"image": server}, "agent": release.Values{"image": agent},
 	}
-	values["controllerManager"] = release.Values{"enabled": true, "image": imageOf(e, constants.KubeControllerManager)}
-	values["scheduler"] = release.Values{"enabled": true, "image": imageOf(e, constants.KubeScheduler)}
+	values["controllerManager"].(release.Values)["enabled"] = true
+	values["scheduler"] = release.Values{"enabled": true, "image": scheduler}
 	// With these requests all pods fit on a node of two processors.
 	values["core"] = release.Values{"replicas": 2, "resources": release.Values{"requests": release.Values{"cpu": "20m"}}}
-	for _, program := range []string{constants.KubeControllerManager, constants.KubeScheduler, tunnelServer} {
-		if err := load(e, e.Cluster, program); err != nil {
-			return nil, err
-		}
-	}
 	return values, nil
 }
 
@@ -94,29 +97,6 @@ func valuesOf(ctx context.Context, e *environment.Environment) (release.Values, 
 var inKind = release.Values{
 	"cgroupRoot": "/kubelet", "failSwapOn": false, "imageGCHighThresholdPercent": 100,
 	"evictionHard": release.Values{"nodefs.available": "0%", "nodefs.inodesFree": "0%", "imagefs.available": "0%"},
-}
-
-// imageOf returns the values of the image of a program.
-func imageOf(e *environment.Environment, program string) release.Values {
-	return release.Values{"registry": registry, "repository": "tripod-e2e/" + program, "tag": e.Tag()}
-}
-
-// load packs a stock program into an image, and loads it into a cluster.
-func load(e *environment.Environment, into *kindcluster.Cluster, program string) error {
-	path, err := asset(program)
-	if err != nil {
-		return err
-	}
-	pack := imagearchive.WriteComponent
-	if program == tunnelServer || program == tunnelAgent { // their images have them in the root directory
-		pack = imagearchive.Write
-	}
-	archive := filepath.Join(e.Dir, program+".tar")
-	if err := pack(archive, registry+"/tripod-e2e/"+program+":"+e.Tag(), path); err != nil {
-		return err
-	}
-	_, err = into.Load(archive)
-	return err
 }
 
 // asset returns the path of a stock program.

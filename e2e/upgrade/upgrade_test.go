@@ -48,6 +48,8 @@ func install(ctx context.Context, e *environment.Environment) (err error) {
 		return err
 	}
 	values["image"], values["emulatedVersion"] = release.Values{"tag": older}, emulated
+	// kube-controller-manager follows after Tripod: that of the newer version does not suit the older one.
+	values["controllerManager"] = release.Values{"enabled": false}
 	for _, service := range release.Services {
 		// With these requests all pods fit on a node of two processors, even while a Deployment rolls.
 		values[service] = release.Values{"replicas": 2, "resources": release.Values{"requests": release.Values{"cpu": "20m"}}}

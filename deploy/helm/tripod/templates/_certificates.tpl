@@ -15,12 +15,13 @@ SPDX-License-Identifier: Apache-2.0
 {{- /* The certificates of the release, as a JSON list. Names of Secrets lack the fullname. */ -}}
 {{- define "tripod.certificates" -}}
 {{- $values := .Values -}}
+{{- include "tripod.preset.check" . -}}
 {{- $fullname := include "tripod.fullname" . -}}
 {{- $public := list "kubernetes" "kubernetes.default" "kubernetes.default.svc" (printf "kubernetes.default.svc.%s" $values.clusterDomain) "localhost"
   $fullname (printf "%s.%s" $fullname .Release.Namespace) (include "tripod.host" .) (printf "%s.%s" (include "tripod.host" .) $values.clusterDomain) -}}
 {{- $addresses := concat (list "127.0.0.1" "::1") (fromJsonArray (include "tripod.certificates.serviceIPs" .)) $values.certificates.extraIPs -}}
 {{- $names := concat $public $values.certificates.extraNames -}}
-{{- if $values.join.enabled -}}
+{{- if include "tripod.enabled" (dict "root" . "path" "join") -}}
 {{- $of := required "join.endpoint is needed where join.enabled is true" $values.join.endpoint | include "tripod.certificates.host" | fromJson -}}
 {{- $names = concat $names ($of.dnsNames | default list) -}}
 {{- $addresses = concat $addresses ($of.ipAddresses | default list) -}}
@@ -41,7 +42,7 @@ SPDX-License-Identifier: Apache-2.0
 {{- $list = append $list (dict "name" $component "authority" "ca" "commonName" (printf "system:kube-%s" $component) "usages" $both
   "dnsNames" (list (include "tripod.controller.host" (dict "root" $ "component" $component)))) -}}
 {{- end -}}
-{{- if $values.konnectivity.enabled -}}
+{{- if include "tripod.enabled" (dict "root" . "path" "konnectivity") -}}
 {{- $list = append $list (merge (dict "name" "konnectivity" "authority" "ca" "commonName" (include "tripod.konnectivity.user" .) "usages" $both)
   (include "tripod.certificates.host" $values.konnectivity.endpoint | fromJson)) -}}
 {{- end -}}
@@ -88,7 +89,7 @@ of a peer to see whether the peer has one of these addresses. */ -}}
 {{- $set := printf "%s-%s" (include "tripod.fullname" .root) .name -}}
 {{- $service := printf "%s.%s.svc" $set .root.Release.Namespace -}}
 {{- $names := list "localhost" $service (printf "%s.%s" $service .root.Values.clusterDomain) -}}
-{{- range $i := until (int .root.Values.etcd.replicas) -}}
+{{- range $i := until (include "tripod.setting" (dict "root" .root "path" "etcd.replicas") | int) -}}
 {{- $names = append $names (printf "%s-%d.%s" $set $i $service) -}}
 {{- end -}}
 {{- toJson $names -}}

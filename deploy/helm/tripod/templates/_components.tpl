@@ -77,13 +77,16 @@ too, and may have `groups` and `etcd`. */ -}}
 {{- define "tripod.values" -}}
 {{- if include "tripod.isAdditional" . -}}
 {{- $values := get (include "tripod.services" .root | fromJson) .component -}}
+{{- if eq (toString $values.replicas) "preset" -}}{{- $_ := unset $values "replicas" -}}{{- end -}}
 {{- include "tripod.values.fill" (dict "values" $values "defaults" (include "tripod.values.defaults" . | fromYaml)) -}}
 {{- $_ := set $values "extraArgs" $values.args -}}
 {{- toJson $values -}}
 {{- else if include "tripod.isPartition" . -}}
 {{- get (include "tripod.partitions" .root | fromJson) .component | toJson -}}
 {{- else -}}
-{{- get .root.Values .component | toJson -}}
+{{- $values := deepCopy (get .root.Values .component) -}}
+{{- $_ := set $values "replicas" (include "tripod.preset.replicas" (dict "root" .root "component" .component "replicas" $values.replicas) | fromJsonArray | first) -}}
+{{- toJson $values -}}
 {{- end -}}
 {{- end -}}
 

@@ -9,9 +9,20 @@ SPDX-License-Identifier: Apache-2.0
   "controller-manager" (dict "values" "controllerManager" "port" 10257 "live" "/healthz" "ready" "/healthz")
   "scheduler" (dict "values" "scheduler" "port" 10259 "live" "/livez" "ready" "/readyz") -}}
 {{- range $component, $controller := deepCopy $all -}}
-{{- if not (get $.Values $controller.values).enabled -}}{{- $_ := unset $all $component -}}{{- end -}}
+{{- if not (include "tripod.enabled" (dict "root" $ "path" $controller.values)) -}}{{- $_ := unset $all $component -}}{{- end -}}
 {{- end -}}
 {{- toJson $all -}}
+{{- end -}}
+
+{{- /* The values of a controller, with what the preset gives, as JSON: dict root, controller. */ -}}
+{{- define "tripod.controller.values" -}}
+{{- $values := deepCopy (get .root.Values .controller.values) -}}
+{{- if eq .controller.values "controllerManager" -}}
+{{- range list "replicas" "controllers" -}}
+{{- $_ := set $values . (include "tripod.setting" (dict "root" $.root "path" (printf "controllerManager.%s" .)) | printf "{\"is\": %s}" | fromJson).is -}}
+{{- end -}}
+{{- end -}}
+{{- toJson $values -}}
 {{- end -}}
 
 {{- /* The host in the certificate with which a controller serves its probes and metrics: dict root, component. */ -}}
@@ -33,7 +44,12 @@ SPDX-License-Identifier: Apache-2.0
 - --secure-port={{ .controller.port }}
 - --leader-elect=true
 {{- if eq .component "controller-manager" }}
-- --controllers=*,bootstrap-signer-controller,token-cleaner-controller
+- --controllers={{ join "," .values.controllers }}
+{{- if not (has "*" .values.controllers) }}
+{{- /* A manager with all controllers, in another place or of the next revision, must not wait for one that has only some. Its ClusterRole names this
+Lease, in any namespace. */}}
+- --leader-elect-resource-namespace=kube-public
+{{- end }}
 - --use-service-account-credentials=true
 - --service-account-private-key-file=/etc/tripod/pki/service-account/tls.key
 - --root-ca-file=/etc/tripod/pki/ca.crt

@@ -12,7 +12,7 @@ tripod-k8s.io/etcd: {{ .name }}
 {{- define "tripod.etcd.initial" -}}
 {{- $set := printf "%s-%s" (include "tripod.fullname" .root) .name -}}
 {{- $members := list -}}
-{{- range $i := until (int .root.Values.etcd.replicas) -}}
+{{- range $i := until (include "tripod.setting" (dict "root" .root "path" "etcd.replicas") | int) -}}
 {{- $members = append $members (printf "%s-%d=https://%s-%d.%s.%s.svc:2380" $set $i $set $i $set $.root.Release.Namespace) -}}
 {{- end -}}
 {{- join "," $members -}}
@@ -23,7 +23,7 @@ The number of members is in the selector, which cannot change: with a larger num
 without the data of the others. If Helm can ask the cluster, it refuses what would lose data.
 */ -}}
 {{- define "tripod.etcd.check" -}}
-{{- $etcd := .root.Values.etcd -}}
+{{- $etcd := include "tripod.etcd.values" . | fromJson -}}
 {{- $set := printf "%s-%s" (include "tripod.fullname" .root) .name -}}
 {{- $there := lookup "apps/v1" "StatefulSet" .root.Release.Namespace $set -}}
 {{- if $there -}}

@@ -14,7 +14,8 @@ SPDX-License-Identifier: Apache-2.0
 
 {{- /* The values of an etcd of the release, as JSON: dict root, name. That of a partition has the values of etcd that it does not set itself. */ -}}
 {{- define "tripod.etcd.values" -}}
-{{- $values := .root.Values.etcd -}}
+{{- $values := deepCopy .root.Values.etcd -}}
+{{- $_ := set $values "replicas" (include "tripod.setting" (dict "root" .root "path" "etcd.replicas") | int) -}}
 {{- with include "tripod.partitions.ofEtcd" . -}}
 {{- $own := deepCopy (include "tripod.values" (dict "root" $.root "component" .) | fromJson).etcd -}}
 {{- include "tripod.values.fill" (dict "values" $own "defaults" (deepCopy $values)) -}}
@@ -36,7 +37,7 @@ etcd
 {{- define "tripod.etcd.members" -}}
 {{- $set := printf "%s-%s" (include "tripod.fullname" .root) .name -}}
 {{- $urls := list -}}
-{{- range $i := until (int .root.Values.etcd.replicas) -}}
+{{- range $i := until (include "tripod.setting" (dict "root" .root "path" "etcd.replicas") | int) -}}
 {{- $urls = append $urls (printf "https://%s-%d.%s.%s.svc:2379" $set $i $set $.root.Release.Namespace) -}}
 {{- end -}}
 {{- join "," $urls -}}
@@ -119,7 +120,7 @@ the certificate is of the user root, for Jobs. */ -}}
 {{- $snapshots := .root.Values.etcd.snapshots -}}
 {{- if $snapshots.volume -}}
 {{- toYaml $snapshots.volume -}}
-{{- else if $snapshots.enabled -}}
+{{- else if include "tripod.enabled" (dict "root" .root "path" "etcd.snapshots") -}}
 persistentVolumeClaim:
   claimName: {{ include "tripod.fullname" .root }}-etcd-snapshots
 {{- else -}}

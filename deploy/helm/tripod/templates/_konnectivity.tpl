@@ -6,7 +6,7 @@ SPDX-License-Identifier: Apache-2.0
 {{- /* Whether the pods of a component have a server of konnectivity, true or nothing: dict root, component. These services call kubelets, webhooks and
 aggregated API servers. */ -}}
 {{- define "tripod.konnectivity.beside" -}}
-{{- if and .root.Values.konnectivity.enabled (has (include "tripod.program" .) (list "aggregator" "core" "extensions")) -}}true{{- end -}}
+{{- if and (include "tripod.enabled" (dict "root" .root "path" "konnectivity")) (has (include "tripod.program" .) (list "aggregator" "core" "extensions")) -}}true{{- end -}}
 {{- end -}}
 
 {{- define "tripod.konnectivity.label" -}}

@@ -55,6 +55,9 @@ SPDX-License-Identifier: Apache-2.0
 {{- $args = append $args (printf "--database=postgres://search@%s-search-database.%s.svc/search?sslmode=verify-full&sslrootcert=%s/ca.crt&sslcert=%[3]s/tls.crt&sslkey=%[3]s/tls.key"
   (include "tripod.fullname" .root) .root.Release.Namespace "/etc/tripod/database") -}}
 {{- end -}}
+{{- if or (not (hasKey $values "replicas")) (eq (toString $values.replicas) "preset") -}}
+{{- $_ := set $values "replicas" (include "tripod.setting" (dict "root" .root "path" (printf "search.%s.replicas" .role)) | int) -}}
+{{- end -}}
 {{- $_ := set $volume "secret" (dict "secretName" $secret "defaultMode" 0440) -}}
 {{- $_ := merge $mount (dict "mountPath" "/etc/tripod/database" "readOnly" true) -}}
 {{- else -}}

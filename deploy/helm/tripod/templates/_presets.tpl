@@ -1,0 +1,72 @@
+{{- /*
+Copyright The Tripod Authors.
+SPDX-License-Identifier: Apache-2.0
+*/ -}}
+
+{{- /* What the preset gives (presets.yaml), as JSON. */ -}}
+{{- define "tripod.preset" -}}
+{{- $all := .Files.Get "presets.yaml" | fromYaml -}}
+{{- $name := default "api" .Values.preset -}}
+{{- $preset := get $all $name -}}
+{{- /* Before there were presets, `enabled: true` ran all controllers, and it still does. */ -}}
+{{- if .Values.controllerManager.enabled -}}{{- $_ := set $preset "controllerManager" $all.cluster.controllerManager -}}{{- end -}}
+{{- /* An etcd of yours is yours to save, and without a class of volumes a claim for snapshots would wait forever. */ -}}
+{{- with .Values.etcd -}}
+{{- if not (and .enabled (or .persistence.enabled .snapshots.volume)) -}}{{- $_ := set $preset.etcd "snapshots" (dict "enabled" false) -}}{{- end -}}
+{{- end -}}
+{{- /* Agents of konnectivity come with nodes only. */ -}}
+{{- if eq (toString .Values.join.enabled) "false" -}}{{- $_ := set $preset "konnectivity" (dict "enabled" false) -}}{{- end -}}
+{{- toJson $preset -}}
+{{- end -}}
+
+{{- /* A value as JSON: that of the user or, where the user gives none, that of the preset: dict root, path. */ -}}
+{{- define "tripod.setting" -}}
+{{- $given := include "tripod.setting.at" (dict "values" .root.Values "path" .path) -}}
+{{- if eq $given "null" -}}
+{{- include "tripod.setting.at" (dict "values" (include "tripod.preset" .root | fromJson) "path" .path) -}}
+{{- else -}}
+{{- $given -}}
+{{- end -}}
+{{- end -}}
+
+{{- /* The value at a path, as JSON, or null: dict values, path. */ -}}
+{{- define "tripod.setting.at" -}}
+{{- $found := .values -}}
+{{- range splitList "." .path -}}
+{{- if kindIs "map" $found -}}{{- $found = ternary (get $found .) nil (hasKey $found .) -}}{{- end -}}
+{{- end -}}
+{{- toJson $found -}}
+{{- end -}}
+
+{{- /* Whether a part of the release is on, true or nothing: dict root, path. */ -}}
+{{- define "tripod.enabled" -}}
+{{- if eq (include "tripod.setting" (dict "root" .root "path" (printf "%s.enabled" .path))) "true" -}}true{{- end -}}
+{{- end -}}
+
+{{- /* The replicas of a service as a JSON list of one, which is null if others decide: dict root, component, replicas. */ -}}
+{{- define "tripod.preset.replicas" -}}
+{{- $preset := get (include "tripod.preset" .root | fromJson) .component -}}
+{{- ternary $preset.replicas .replicas (eq (toString .replicas) "preset") | list | toJson -}}
+{{- end -}}
+
+{{- /* Fails if a preset and values contradict each other. Otherwise it is empty. */ -}}
+{{- define "tripod.preset.check" -}}
+{{- $name := default "api" .Values.preset -}}
+{{- if and (eq $name "api") .Values.join.enabled (kindIs "invalid" .Values.controllerManager.enabled) -}}
+{{- fail "join.enabled needs the controllers of nodes, which preset api does not run: set preset to cluster, or controllerManager.enabled to true, or to false if yours run elsewhere" -}}
+{{- end -}}
+{{- if ne $name "api" -}}
+{{- $joins := include "tripod.enabled" (dict "root" . "path" "join") -}}
+{{- if and $joins (not .Values.join.endpoint) -}}
+{{- fail (printf "preset %s needs join.endpoint, the host and port at which nodes reach Tripod; without nodes, set join.enabled to false" $name) -}}
+{{- end -}}
+{{- if and (include "tripod.enabled" (dict "root" . "path" "konnectivity")) (not .Values.konnectivity.endpoint) -}}
+{{- fail (printf "preset %s needs konnectivity.endpoint, the host and port at which agents on nodes reach Tripod; if Tripod reaches nodes and pods itself, set konnectivity.enabled to false" $name) -}}
+{{- end -}}
+{{- end -}}
+{{- with .Values.etcd -}}
+{{- if and (eq $name "ha") .enabled (not .persistence.enabled) (kindIs "invalid" .replicas) -}}
+{{- fail "preset ha has three members of etcd, which need etcd.persistence.enabled: a member that loses its data does not come back" -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
