@@ -66,6 +66,11 @@ BENCH_PARTITIONS_ARGS ?=
 bench-partitions: build test-assets ## Measure the memory of partitions, and of one extensions with the same definitions; 15 minutes (BENCH_PARTITIONS_ARGS="-crds 1000").
 	go run ./lab/bench/divided $(BENCH_PARTITIONS_ARGS)
 
+BENCH_ISOLATION_ARGS ?= -docs docs/benchmarks-partitions.md
+.PHONY: bench-isolation
+bench-isolation: build test-assets ## Measure what one team notices of faults of another, and write docs/benchmarks-partitions.md; 15 minutes.
+	go run ./lab/bench/isolation $(BENCH_ISOLATION_ARGS)
+
 # CLUSTERPEDIA is a directory with clustersynchro-manager and apiserver of Clusterpedia. Without it, search is measured alone.
 BENCH_SEARCH_ARGS ?= -docs docs/benchmarks-search.md
 .PHONY: bench-search

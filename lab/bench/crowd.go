@@ -133,7 +133,7 @@ func (f *fixture) crowdIn(ctx context.Context, o *options, crds []*apiextensions
 	offer := func(rate float64, write bool, do load.Operation) {
 		loads.Go(func() {
 			result := load.Offer(loadCtx, load.Offered{
-				PerSecond: rate, Duration: atMost, Workers: 4 * openWorkers, Observe: func(due time.Time, took time.Duration) {
+				PerSecond: rate, Duration: atMost, Workers: 4 * openWorkers, Observe: func(due time.Time, took time.Duration, _ error) {
 					mu.Lock()
 					defer mu.Unlock()
 					c.requests = append(c.requests, observed{due, took, write})

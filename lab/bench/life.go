@@ -197,7 +197,7 @@ func (p *population) account(ctx context.Context, do func(context.Context) error
 	start := time.Now()
 	probe.Go(func() {
 		result = load.Offer(probing, load.Offered{
-			PerSecond: probesPerSecond, Duration: atMost, Workers: openWorkers, Observe: func(_ time.Time, took time.Duration) { times.Add(took) },
+			PerSecond: probesPerSecond, Duration: atMost, Workers: openWorkers, Observe: func(_ time.Time, took time.Duration, _ error) { times.Add(took) },
 		}, func(ctx context.Context) error {
 			if turn.Add(1)%2 == 0 {
 				return p.probe.Do(ctx, get)

@@ -75,8 +75,8 @@ type Offered struct {
 	Duration  time.Duration
 	// Workers is how many operations run at a time at most. An operation waits if all workers are busy.
 	Workers int
-	// Observe gets when each operation was due, and how long it took from then. It may be nil.
-	Observe func(due time.Time, took time.Duration)
+	// Observe gets when each operation was due, how long it took from then, and its error. It may be nil.
+	Observe func(due time.Time, took time.Duration, err error)
 }
 
 // Offer starts an operation at each tick of a clock. Its time counts from the tick.
@@ -128,7 +128,7 @@ type run struct {
 	ctx     context.Context
 	stop    context.CancelFunc
 	start   time.Time
-	observe func(due time.Time, took time.Duration)
+	observe func(due time.Time, took time.Duration, err error)
 	workers sync.WaitGroup
 
 	mu     sync.Mutex
@@ -155,7 +155,7 @@ func (r *run) one(due time.Time, do Operation) bool {
 	took := time.Since(due)
 	r.result.Add(took)
 	if r.observe != nil {
-		r.observe(due, took)
+		r.observe(due, took, err)
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
