@@ -36,6 +36,7 @@ func TestInstall(t *testing.T) {
 	t.Run("tokens of service accounts are accepted", func(t *testing.T) { tokens(t, r) })
 	t.Run("aggregators are the endpoints of the kubernetes Service", func(t *testing.T) { endpoints(t, r) })
 	t.Run("an aggregated API server is reached by an external name", func(t *testing.T) { aggregatedServer(t, r) })
+	t.Run("tripod connect reaches it while its pod changes", func(t *testing.T) { connected(t, r) })
 }
 
 // everythingIsReady expects that helm returned only when all pods were ready, and that no container restarted.
@@ -60,6 +61,18 @@ func ready(pod *corev1.Pod) bool {
 		}
 	}
 	return false
+}
+
+// connected runs a command by tripod connect, and takes the pod away meanwhile. The release has one aggregator, so there is a gap.
+func connected(t *testing.T, r *release.Release) {
+	pods := podNames(t, r, release.Aggregator)
+	require.Len(t, pods, 1)
+	out, err := r.Connected(t.Context(), `"$TRIPOD" kubectl get namespaces -o name
+"$TRIPOD" kubectl --kubeconfig "$HOST" -n "$NAMESPACE" delete pod `+pods[0]+`
+"$TRIPOD" kubectl get namespace default -o name`)
+	require.NoError(t, err, out)
+	assert.Equal(t, 2, strings.Count(out, "namespace/default\n"), out)
+	require.NoError(t, r.Settled(t.Context(), release.Aggregator))
 }
 
 func objects(t *testing.T, r *release.Release) {

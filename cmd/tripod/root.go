@@ -47,6 +47,7 @@ func newRootCommand() *cobra.Command {
 		newDeleteCommand(),
 		newCheckCommand(),
 		newKubectlCommand(),
+		newConnectCommand(),
 		newKubeAPIServerCommand(),
 		newStaticPodsCommand(),
 		newCertsCommand(),

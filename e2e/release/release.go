@@ -122,6 +122,13 @@ func (r *Release) Kubectl(ctx context.Context, stdin string, args ...string) (st
 	return run(ctx, stdin, r.tools.Tripod, append([]string{"kubectl", "--kubeconfig", r.Kubeconfig, "--cache-dir", filepath.Join(r.dir, "cache")}, args...)...)
 }
 
+// Connected runs a script of sh by `tripod connect`, and returns its output. The script finds this program in $TRIPOD, the kubeconfig of the
+// cluster in which Tripod runs in $HOST, and the namespace of the release in $NAMESPACE.
+func (r *Release) Connected(ctx context.Context, script string) (string, error) {
+	return run(ctx, "", "env", "TRIPOD="+r.tools.Tripod, "HOST="+r.Host.Kubeconfig, "NAMESPACE="+r.Namespace,
+		r.tools.Tripod, "connect", r.Name, "--kubeconfig", r.Host.Kubeconfig, "--namespace", r.Namespace, "--", "sh", "-ec", script)
+}
+
 // HostKubectl runs Tripod's kubectl against the cluster in which Tripod runs.
 func (r *Release) HostKubectl(ctx context.Context, stdin string, args ...string) (string, error) {
 	return run(ctx, stdin, r.tools.Tripod, append([]string{"kubectl", "--kubeconfig", r.Host.Kubeconfig, "--namespace", r.Namespace}, args...)...)
