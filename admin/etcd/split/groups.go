@@ -194,13 +194,12 @@ func (m *move) look(ctx context.Context) (err error) {
 	case m.atShared.Paused || m.atOwn.Paused:
 		return errors.New("another move has paused writes: wait until it is done, or 10 seconds if it has died")
 	case m.atShared.IsOwn() && (m.atOwn.Record == nil || m.atOwn.Record.Move != m.atShared.Record.Move):
-		return fmt.Errorf("its objects are in an etcd of their own, which is not the one of --%s", m.GroupOptions.Own.Flag)
-	case m.isForgotten() && m.atShared.HasObjects:
-		return fmt.Errorf("--%s has lost the record of this group, whose objects are in --%s, and has others: restore it to a later "+
-			"state, or delete those below %s", m.GroupOptions.Shared.Flag, m.GroupOptions.Own.Flag, m.keys.Objects)
-	case m.isForgotten() && !m.away:
-		return fmt.Errorf("--%s has lost the record of this group, whose objects are in --%s: first write it again, by --to with the partition",
-			m.GroupOptions.Shared.Flag, m.GroupOptions.Own.Flag)
+		return m.notTheOne()
+	case m.atShared.IsOwn() && m.atOwn.Record.Left:
+		return fmt.Errorf("its objects have left --%s, but --%s has a record that they are there: was one of both restored, or the record "+
+			"changed? If those in --%[2]s are right, delete %[3]s there", m.GroupOptions.Own.Flag, m.GroupOptions.Shared.Flag, m.keys.Record)
+	case m.isForgotten() && (m.atShared.HasObjects || !m.away):
+		return m.forgotten()
 	case m.away && !m.atShared.IsOwn() && !m.isForgotten() && m.atOwn.Reader != addresses.PartitionBackend(m.To):
 		return fmt.Errorf("no replica of the partition %s has the etcd of --%s for this group: %w",
 			m.To, m.GroupOptions.Own.Flag, errReplicasFirst)
@@ -208,19 +207,42 @@ func (m *move) look(ctx context.Context) (err error) {
 	return nil
 }
 
-// isForgotten reports whether the objects are in the etcd of the partition, and the shared one knows nothing of that, as after a restore.
-func (m *move) isForgotten() bool {
-	return m.atShared.Record == nil && m.atOwn.IsHome() && m.atOwn.HasObjects
+// notTheOne is the error if the etcds name different moves.
+func (m *move) notTheOne() error {
+	err := fmt.Errorf("its objects are in an etcd of their own, which is not the one of --%s", m.GroupOptions.Own.Flag)
+	if m.atOwn.IsHome() {
+		err = fmt.Errorf("%w, though that has objects, too. If it is the right one, the record was changed: delete %s in --%s",
+			err, m.keys.Record, m.GroupOptions.Shared.Flag)
+	}
+	return err
 }
 
-// remember has the shared etcd know again where the objects are.
+// isForgotten reports whether the objects are in the etcd of the partition, and the shared one knows nothing of that, as after a restore.
+// Another user of the shared etcd may also have changed its record.
+func (m *move) isForgotten() bool {
+	return !m.atShared.IsOwn() && m.atOwn.IsHome() && (m.atOwn.HasObjects || m.atShared.Record != nil)
+}
+
+// forgotten is the error if the record cannot be written again without a decision.
+func (m *move) forgotten() error {
+	shared, own := m.GroupOptions.Shared.Flag, m.GroupOptions.Own.Flag
+	switch {
+	case m.atShared.Record != nil && m.atShared.HasObjects:
+		return fmt.Errorf("--%[1]s and --%[2]s both have objects, and each has a record that they are there: restore the one that is wrong. "+
+			"Or delete %[3]s in --%[2]s if those in --%[1]s are right, and otherwise all below %[4]s in --%[1]s",
+			shared, own, m.keys.Record, m.keys.Objects)
+	case m.atShared.HasObjects:
+		return fmt.Errorf("--%s has lost the record of this group, whose objects are in --%s, and has others: restore it to a later "+
+			"state, or delete those below %s", shared, own, m.keys.Objects)
+	}
+	return fmt.Errorf("--%s has lost the record of this group, whose objects are in --%s: first write it again, by --to with the partition",
+		shared, own)
+}
+
+// remember has the shared etcd know again where the objects are. Clients know no resourceVersions but those of the partition's etcd.
 func (m *move) remember(ctx context.Context) error {
 	m.tell("its objects are there; writing the record of that again")
 	record := placement.Record{Own: true, Move: m.atOwn.Record.Move}
-	var err error
-	if record.Floor, err = revision(ctx, m.own); err != nil {
-		return err
-	}
 	answer, err := m.shared.Txn(ctx).If(m.locked(m.shared, m.unchanged(m.shared), m.keys.Empty())...).Then(m.keys.Put(record)).Commit()
 	if err != nil {
 		return fmt.Errorf("cannot write to --%s: %w", m.GroupOptions.Shared.Flag, err)
@@ -228,7 +250,8 @@ func (m *move) remember(ctx context.Context) error {
 	if !answer.Succeeded {
 		return errors.New("the group was used meanwhile: nothing was written; run this again")
 	}
-	return m.settle(ctx, record)
+	m.result.Floor = m.atOwn.Record.Floor
+	return nil
 }
 
 // run moves the objects, unless they are there.
@@ -334,13 +357,12 @@ func (m *move) moveOnce(ctx context.Context) error {
 		return m.remember(ctx)
 	case m.away && m.atShared.IsOwn() && !m.atOwn.IsOwn():
 		m.tell("taking up writes again, which an interrupted move has stopped")
-		return m.change(ctx, m.own, m.keys.Put(*m.atShared.Record))
+		open := *m.atOwn.Record
+		open.Own = true
+		return m.change(ctx, m.own, m.keys.Put(open))
 	case m.away == m.atShared.IsOwn():
 		m.tell("its objects are there")
-		if m.away || m.atOwn.Record == nil || m.atOwn.Record.Left {
-			return nil
-		}
-		return m.markLeft(ctx)
+		return m.settle(ctx)
 	}
 	if err := m.copyWhileWritten(ctx); err != nil {
 		return err
@@ -454,9 +476,9 @@ func (m *move) paused() clientv3.Cmp {
 	return clientv3.Compare(clientv3.CreateRevision(m.keys.Pause), "=", m.pause)
 }
 
-// hand has the target own the objects. The record in the shared etcd decides, and changes last.
+// hand has the target own the objects. The record in the shared etcd decides, and the one in the partition's etcd must consent.
 func (m *move) hand(ctx context.Context) error {
-	record := placement.Record{Own: m.away, Move: rand.Text()}
+	record := placement.Record{Own: m.away, Move: rand.Text(), Pending: !m.away}
 	if m.away {
 		// Replicas do not look there before the record in the shared etcd has the same name.
 		m.tell("opening the etcd of the partition")
@@ -472,11 +494,6 @@ func (m *move) hand(ctx context.Context) error {
 	} else if err := m.close(ctx); err != nil {
 		return err
 	}
-	floor, err := revision(ctx, m.target)
-	if err != nil {
-		return err
-	}
-	record.Floor = floor
 	m.tell("switching")
 	conditions := m.locked(m.shared, m.unchanged(m.shared))
 	if m.away {
@@ -489,53 +506,72 @@ func (m *move) hand(ctx context.Context) error {
 	if !answer.Succeeded {
 		return errors.New("writes were no longer paused: nothing was moved; run this again")
 	}
-	if m.away {
-		err = m.change(ctx, m.own, m.keys.Put(placement.Record{Own: true, Move: record.Move}))
-	} else {
-		err = m.markLeft(ctx)
+	return m.settle(ctx)
+}
+
+// settle ends a move, unless a replica has done so: the etcd that had the objects says that they have left, and the other one from which
+// resourceVersion on it has them. That is beyond what clients know of the former, which others may have raised until the switch.
+func (m *move) settle(ctx context.Context) error {
+	if !m.away {
+		if err := m.markLeft(ctx); err != nil {
+			return err
+		}
 	}
-	if err != nil {
-		return fmt.Errorf("cannot write to --%s: %w", m.GroupOptions.Own.Flag, err)
+	for {
+		at, err := m.keys.Read(ctx, m.target)
+		if err != nil {
+			return fmt.Errorf("cannot read from the target: %w", err)
+		}
+		if at.Record == nil { // a group that was never anywhere else
+			return nil
+		}
+		if !at.Record.Pending {
+			m.result.Floor = at.Record.Floor
+			return nil
+		}
+		last, err := revision(ctx, m.source)
+		if err != nil {
+			return err
+		}
+		if err := m.raise(ctx, last+m.ahead/5); err != nil {
+			return err
+		}
+		settled := placement.Record{Own: m.away, Move: at.Record.Move}
+		if settled.Floor, err = revision(ctx, m.target); err != nil {
+			return err
+		}
+		if _, err := m.target.Txn(ctx).If(m.keys.RecordUnchanged(at.Revision)).Then(m.keys.Put(settled)).Commit(); err != nil {
+			return fmt.Errorf("cannot write to the target: %w", err)
+		}
 	}
-	return m.settle(ctx, record)
 }
 
 // markLeft has replicas read nothing from the partition's etcd any more, also those that have not heard of the switch.
 func (m *move) markLeft(ctx context.Context) error {
-	record := placement.Record{Left: true}
-	if m.atOwn.Record != nil {
-		record.Move = m.atOwn.Record.Move
-	}
-	return m.change(ctx, m.own, m.keys.Put(record))
-}
-
-// settle makes sure that the floor is beyond what clients know of the source, which others may have raised until the switch.
-func (m *move) settle(ctx context.Context, record placement.Record) error {
-	last, err := revision(ctx, m.source)
-	if err != nil {
-		return err
-	}
-	if last >= record.Floor {
-		if err := m.raise(ctx, last+m.ahead/5); err != nil {
-			return err
+	for {
+		at, err := m.keys.Read(ctx, m.own)
+		if err != nil {
+			return fmt.Errorf("cannot read from --%s: %w", m.GroupOptions.Own.Flag, err)
 		}
-		if record.Floor, err = revision(ctx, m.target); err != nil {
-			return err
+		if !at.IsClosed() {
+			return nil
 		}
-		if err := m.change(ctx, m.shared, m.keys.Put(record)); err != nil {
-			return fmt.Errorf("cannot write to --%s: %w", m.GroupOptions.Shared.Flag, err)
+		left := *at.Record
+		left.Left = true
+		if _, err := m.own.Txn(ctx).If(m.keys.RecordUnchanged(at.Revision)).Then(m.keys.Put(left)).Commit(); err != nil {
+			return fmt.Errorf("cannot write to --%s: %w", m.GroupOptions.Own.Flag, err)
 		}
 	}
-	m.result.Floor = record.Floor
-	return nil
 }
 
 // close closes the partition's etcd for good. From then until the record in the shared etcd changes, the objects are there, and only a move
 // may go on.
 func (m *move) close(ctx context.Context) error {
 	m.tell("closing the etcd of the partition")
+	closed := *m.atOwn.Record
+	closed.Own = false
 	answer, err := m.own.Txn(ctx).If(m.locked(m.own, m.paused(), m.unchanged(m.own))...).
-		Then(m.keys.Put(placement.Record{Move: m.atShared.Record.Move})).Commit()
+		Then(m.keys.Put(closed)).Commit()
 	if err != nil {
 		return fmt.Errorf("cannot write to --%s: %w", m.GroupOptions.Own.Flag, err)
 	}
@@ -551,7 +587,11 @@ func (m *move) deleteCopied(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if state.IsOwn() != m.away {
+	own, err := m.keys.Read(ctx, m.own)
+	if err != nil {
+		return err
+	}
+	if state.IsOwn() != m.away || own.IsHome() != m.away {
 		return errors.New("its objects have moved again: nothing is deleted")
 	}
 	now, err := revision(ctx, m.source)

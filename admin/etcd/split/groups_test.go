@@ -236,9 +236,10 @@ func TestTheFloorIsBeyondWritesOfOtherGroups(t *testing.T) {
 				listed, err := revision(t.Context(), source)
 				require.NoError(t, err)
 				assert.Greater(t, report.Floor, listed, "a watch from then would miss events")
-				state, err := movedKeys.Read(t.Context(), p.source)
+				state, err := movedKeys.Read(t.Context(), target)
 				require.NoError(t, err)
 				assert.Equal(t, report.Floor, state.Record.Floor)
+				assert.False(t, state.Record.Pending)
 				now, err := revision(t.Context(), target)
 				require.NoError(t, err)
 				assert.GreaterOrEqual(t, now, report.Floor)
@@ -473,36 +474,109 @@ func TestAMoveThatStoodStillChangesNothing(t *testing.T) {
 	}
 }
 
-// A shared etcd that was restored, or was made by an older split, knows nothing of the move.
+// A shared etcd that was restored, or was made by an older split, knows nothing of the move. Somebody may also have changed its record.
 func TestAMoveThatTheSharedEtcdHasForgotten(t *testing.T) {
 	t.Parallel()
+	for name, forgotten := range map[string]struct {
+		record clientv3.Op
+		both   string
+	}{
+		"without a record":       {clientv3.OpDelete(movedKeys.Record), "has lost the record of this group"},
+		"with the one of before": {movedKeys.Put(placement.Record{Move: "before"}), "both have objects, and each has a record that they are there"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := newMoving(t)
+			objects := contents(t, p.source, widgetsP)
+			moved, err := p.move(t.Context(), away, nil, nil)
+			require.NoError(t, err)
+			_, err = p.target.Put(t.Context(), widgetsP+"default/new", "new")
+			require.NoError(t, err)
+			objects[widgetsP+"default/new"] = "new"
+			_, err = p.source.Do(t.Context(), forgotten.record)
+			require.NoError(t, err)
+
+			for _, to := range []string{away, back} {
+				_, err = p.move(t.Context(), to, nil, nil)
+				require.ErrorContains(t, err, forgotten.both, to)
+				assert.Equal(t, objects, contents(t, p.target, widgetsP), "nothing is changed")
+			}
+			_, err = p.source.Delete(t.Context(), widgetsP, clientv3.WithPrefix())
+			require.NoError(t, err)
+			_, err = p.move(t.Context(), back, nil, nil)
+			require.ErrorContains(t, err, "first write it again")
+			report, err := p.move(t.Context(), away, nil, nil)
+			require.NoError(t, err)
+			assert.False(t, report.Moved)
+			p.expect(t, away, objects)
+			assert.Equal(t, moved.Floor, report.Floor, "no client has seen another etcd")
+			_, err = p.move(t.Context(), back, nil, nil)
+			require.NoError(t, err)
+			p.expect(t, back, objects)
+		})
+	}
+}
+
+// Such a record would have clients see the objects of before the move back.
+func TestARecordOfBeforeOpensNoEtcdThatTheObjectsHaveLeft(t *testing.T) {
+	t.Parallel()
 	p := newMoving(t)
-	objects := contents(t, p.source, widgetsP)
 	_, err := p.move(t.Context(), away, nil, nil)
 	require.NoError(t, err)
-	_, err = p.target.Put(t.Context(), widgetsP+"default/new", "new")
+	before, err := movedKeys.Read(t.Context(), p.source)
 	require.NoError(t, err)
-	objects[widgetsP+"default/new"] = "new"
-	_, err = p.source.Delete(t.Context(), movedKeys.Record)
+	_, err = p.move(t.Context(), back, nil, nil)
 	require.NoError(t, err)
-
+	_, err = p.source.Do(t.Context(), movedKeys.Put(*before.Record))
+	require.NoError(t, err)
 	for _, to := range []string{away, back} {
 		_, err = p.move(t.Context(), to, nil, nil)
-		require.ErrorContains(t, err, "has lost the record of this group", to)
-		assert.Equal(t, objects, contents(t, p.target, widgetsP), "nothing is changed")
+		require.ErrorContains(t, err, "its objects have left --partition-etcd", to)
 	}
-	_, err = p.source.Delete(t.Context(), widgetsP, clientv3.WithPrefix())
+	_, err = p.source.Do(t.Context(), movedKeys.Put(placement.Record{Own: true, Move: "unknown"}))
 	require.NoError(t, err)
-	_, err = p.move(t.Context(), back, nil, nil)
-	require.ErrorContains(t, err, "first write it again")
-	report, err := p.move(t.Context(), away, nil, nil)
-	require.NoError(t, err)
-	assert.False(t, report.Moved)
-	p.expect(t, away, objects)
-	last, err := revision(t.Context(), p.source)
-	require.NoError(t, err)
-	assert.Greater(t, report.Floor, last-1, "no resourceVersion of the shared etcd is beyond the floor")
-	_, err = p.move(t.Context(), back, nil, nil)
-	require.NoError(t, err)
-	p.expect(t, back, objects)
+	_, err = p.move(t.Context(), away, nil, nil)
+	require.ErrorContains(t, err, "which is not the one of --partition-etcd")
+}
+
+// A move may die after the switch, before it knows how far clients have come in the etcd that had the objects.
+func TestAMoveThatHasSwitchedIsEndedByTheNext(t *testing.T) {
+	t.Parallel()
+	for _, to := range []string{away, back} {
+		t.Run("to "+to, func(t *testing.T) {
+			t.Parallel()
+			p := newMoving(t)
+			objects := contents(t, p.source, widgetsP)
+			_, err := p.move(t.Context(), other(to), nil, nil)
+			require.NoError(t, err)
+			_, err = p.move(t.Context(), to, nil, nil)
+			require.NoError(t, err)
+			source, target := p.source, p.target
+			if to == back {
+				source, target = target, source
+			}
+			at, err := movedKeys.Read(t.Context(), target)
+			require.NoError(t, err)
+			_, err = target.Do(t.Context(), movedKeys.Put(placement.Record{Own: to == away, Move: at.Record.Move, Pending: true}))
+			require.NoError(t, err)
+			if to == back {
+				_, err = source.Do(t.Context(), movedKeys.Put(placement.Record{Move: "closed"}))
+				require.NoError(t, err)
+			}
+			writeOther(t, source, 5*fewAhead)
+			last, err := revision(t.Context(), source)
+			require.NoError(t, err)
+			report, err := p.move(t.Context(), to, nil, nil)
+			require.NoError(t, err)
+			assert.False(t, report.Moved)
+			assert.Greater(t, report.Floor, last)
+			if at, err = movedKeys.Read(t.Context(), target); assert.NoError(t, err) {
+				assert.Equal(t, placement.Record{Own: to == away, Move: at.Record.Move, Floor: report.Floor}, *at.Record)
+			}
+			if at, err = movedKeys.Read(t.Context(), p.target); assert.NoError(t, err) {
+				assert.Equal(t, to == back, at.Record.Left)
+			}
+			p.expect(t, to, objects)
+		})
+	}
 }

@@ -26,108 +26,58 @@ const (
 )
 
 // claim has a group without objects use its own etcd, unless that has objects, or is far behind. Another replica may do the same, or create
-// an object in the shared etcd. now is the revision of that. Clients may have listed the group there, so its own etcd is raised first: a
-// resourceVersion that they know would otherwise stand for another time there.
-func (g *group) claim(ctx context.Context, shared *clientv3.Client, now int64) error {
-	client, err := g.Clients.Client(g.own)
-	if err != nil {
+// an object in the shared etcd. Clients may have listed the group there, so its own etcd is raised: a resourceVersion that they know would
+// otherwise stand for another time there.
+func (f *finder) claim(ctx context.Context) error {
+	at, now := f.atOwn, f.atShared.Revision
+	switch {
+	case at.IsHome():
+		return f.decide(ctx, at.Record.Move) // the shared etcd has lost its record
+	case at.HasObjects || at.Record != nil && !at.Record.Own:
+		klog.InfoS("An API group stays in the shared etcd: its own one has objects, or had some, which a move has left there", "group", f.name)
+		return nil
+	case now-at.Revision > cmp.Or(f.farthest, farthest):
+		klog.InfoS("An API group stays in the shared etcd until tripod migrate groups moves it: the revision of its own etcd is far behind",
+			"group", f.name, "shared", now, "own", at.Revision)
+		return nil
+	}
+	if _, err := f.above(ctx, f.own, at.Revision, now); err != nil {
 		return err
 	}
-	state, err := g.keys.Read(ctx, client)
-	if err != nil {
-		return fmt.Errorf("its etcd does not answer: %w", err)
-	}
-	switch {
-	case state.HasObjects && state.IsHome():
-		return g.checkKnown(ctx, shared)
-	case state.HasObjects || state.Record != nil && !state.Record.Own:
-		klog.InfoS("An API group stays in the shared etcd: its own one has objects, or had some, which a move has left there", "group", g.name)
-		return nil
-	case now-state.Revision > cmp.Or(g.farthest, farthest):
-		klog.InfoS("An API group stays in the shared etcd until tripod migrate groups moves it: the revision of its own etcd is far behind",
-			"group", g.name, "shared", now, "own", state.Revision)
-		return nil
+	if at.Record != nil {
+		return f.decide(ctx, at.Record.Move)
 	}
 	record := Record{Own: true, Move: rand.Text(), Pending: true}
-	if record.Floor, err = g.raise(ctx, client, now); err != nil {
-		return err
-	}
-	answer, err := client.Txn(ctx).
-		If(clientv3.Compare(clientv3.CreateRevision(g.keys.Record), "=", 0), g.keys.Empty()).
-		Then(g.keys.Put(record)).
-		Else(clientv3.OpGet(g.keys.Record)).Commit()
+	answer, err := f.own.Txn(ctx).If(f.keys.RecordUnchanged(at.Revision), f.keys.Empty()).Then(f.keys.Put(record)).Commit()
 	if err != nil {
 		return fmt.Errorf("its etcd cannot be written: %w", err)
 	}
 	if !answer.Succeeded {
-		if state, err = g.keys.Read(ctx, client); err != nil || !state.IsOwn() {
-			return err
-		}
-		record.Move = state.Record.Move
+		f.claimed = false // another replica claims it
+		return nil
 	}
-	record.Pending = false
-	return g.decide(ctx, shared, client, record)
+	return f.decide(ctx, record.Move)
 }
 
-// checkHome returns an error if the objects are in the group's own etcd, and those in the shared one are old ones that a move has left
-// there. An own etcd that does not answer says nothing: without a move, the group does not need it.
-func (g *group) checkHome(ctx context.Context, shared *clientv3.Client) error {
-	client, err := g.Clients.Client(g.own)
-	if err != nil {
-		return err
-	}
-	asking, cancel := context.WithTimeout(ctx, findTimeout/2)
-	defer cancel()
-	state, err := g.keys.Read(asking, client)
-	if err != nil || !state.IsHome() {
-		return ctx.Err()
-	}
-	return g.checkKnown(ctx, shared)
-}
-
-// checkKnown returns an error unless the shared etcd has a record by now. Its objects are in the group's own etcd, so it had one.
-func (g *group) checkKnown(ctx context.Context, shared *clientv3.Client) error {
-	state, err := g.keys.Read(ctx, shared)
-	if err == nil && state.Record == nil {
-		err = fmt.Errorf("its own etcd has its objects, but %v does not know of that any more: was it restored or replaced? "+
-			"Restore it to a later state, or let tripod migrate groups write the record again", g.Shared.Transport.ServerList)
-	}
-	return err
-}
-
-// settle notes in the group's own etcd that the shared one knows that it has the objects. If that fails, the next replica does it.
-func (g *group) settle(ctx context.Context, own *clientv3.Client, at State) (State, error) {
-	settled := *at.Record
-	settled.Pending = false
-	if _, err := own.Txn(ctx).If(g.keys.RecordUnchanged(at.Revision)).Then(g.keys.Put(settled)).Commit(); err != nil {
-		klog.InfoS("The etcd of an API group does not take the note that its objects are there", "group", g.name, "reason", err.Error())
-		return at, nil
-	}
-	return g.keys.Read(ctx, own)
-}
-
-// decide has the shared etcd say that a group without objects is in its own one.
-func (g *group) decide(ctx context.Context, shared, own *clientv3.Client, record Record) error {
-	// A move of the group, which has begun already, finds both etcds as it has left them.
-	conditions := []clientv3.Cmp{g.keys.Empty()}
-	for _, missing := range []string{g.keys.Record, g.keys.Pause, g.keys.Mover} {
+// decide has the shared etcd say that a group without objects is in its own one, unless another replica, or a move that has begun, decides.
+func (f *finder) decide(ctx context.Context, move string) error {
+	// A move finds both etcds as it has left them.
+	conditions := []clientv3.Cmp{f.keys.Empty()}
+	for _, missing := range []string{f.keys.Record, f.keys.Pause, f.keys.Mover} {
 		conditions = append(conditions, clientv3.Compare(clientv3.CreateRevision(missing), "=", 0))
 	}
-	for {
-		answer, err := shared.Txn(ctx).If(conditions...).Then(g.keys.Put(record)).Commit()
-		if err != nil {
-			return fmt.Errorf("etcd cannot be written: %w", err)
-		}
-		last := answer.Header.GetRevision()
-		if !answer.Succeeded || last < record.Floor {
-			return nil
-		}
-		// Writes of others have come beyond what was read before.
-		if record.Floor, err = g.raise(ctx, own, last); err != nil {
-			return err
-		}
-		conditions = []clientv3.Cmp{clientv3.Compare(clientv3.ModRevision(g.keys.Record), "=", last)}
+	if _, err := f.shared.Txn(ctx).If(conditions...).Then(f.keys.Put(Record{Own: true, Move: move})).Commit(); err != nil {
+		return fmt.Errorf("etcd cannot be written: %w", err)
 	}
+	return nil
+}
+
+// above returns a revision of an etcd that is well above one of another etcd. at is one that it has had.
+func (g *group) above(ctx context.Context, etcd *clientv3.Client, at, other int64) (int64, error) {
+	if at > other+least {
+		return at, nil
+	}
+	return g.raise(ctx, etcd, other)
 }
 
 // raise raises the revision of an etcd above another one, and returns it. Only writes raise it.

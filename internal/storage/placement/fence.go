@@ -41,11 +41,7 @@ func (f fenced) Get(ctx context.Context, key string, opts ...clientv3.OpOption) 
 		return f.KV.Get(ctx, key, opts...)
 	}
 	err = f.place.within(ctx, func(ctx context.Context) error {
-		if f.place.mayLeave() {
-			answer, err = f.place.getHere(ctx, f.KV, clientv3.OpGet(key, opts...))
-		} else {
-			answer, err = f.KV.Get(ctx, key, opts...)
-		}
+		answer, err = f.place.getHere(ctx, f.KV, clientv3.OpGet(key, opts...))
 		if err == nil {
 			f.place.reach(answer.Header.GetRevision())
 		}
@@ -125,8 +121,12 @@ func (t *fencedTxn) commit(ctx context.Context) (answer *clientv3.TxnResponse, c
 	if err == nil {
 		t.place.reach(answer.Header.GetRevision())
 	}
-	if err != nil || answer.Succeeded {
-		return answer, false, err
+	if err != nil {
+		return nil, false, err
+	}
+	if answer.Succeeded {
+		raiseTo(&t.place.here, answer.Header.GetRevision()) // the fence has the record
+		return answer, false, nil
 	}
 	for _, kv := range answer.Responses[0].GetResponseRange().GetKvs() {
 		changed = changed || kv.ModRevision > known

@@ -5,7 +5,6 @@ package placement
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"sync"
 	"sync/atomic"
@@ -73,8 +72,9 @@ type place struct {
 	// etcd is where the objects are, and own whether that is not the shared one.
 	etcd storagebackend.Config
 	own  bool
-	// record is that of the shared etcd, or its zero value if there is none.
+	// record is that of the shared etcd, or its zero value if there is none. floor is the first resourceVersion of the place.
 	record Record
+	floor  int64
 	// known is the revision up to which the fence is known to be open, here that up to which etcd is known to have the objects, and
 	// reached one that etcd has had.
 	known, here, reached atomic.Int64
@@ -148,96 +148,9 @@ func (g *group) place(ctx context.Context) (*place, error) {
 	return found, nil
 }
 
-// find reads the records of a group. The revision is that of the shared etcd.
-func (g *group) find(ctx context.Context) (found *place, revision int64, err error) {
-	shared, err := g.Clients.Client(&g.Shared)
-	if err != nil {
-		return nil, 0, err
-	}
-	state, err := g.keys.Read(ctx, shared)
-	if err != nil {
-		return nil, 0, fmt.Errorf("etcd does not answer where its objects are: %w", err)
-	}
-	if g.own != nil && state.Record == nil {
-		if state, err = g.decidePlace(ctx, shared, state); err != nil {
-			return nil, 0, err
-		}
-	}
-	found = &place{group: g, etcd: g.Shared, own: state.IsOwn()}
-	if state.Record != nil {
-		found.record = *state.Record
-	}
-	at := state
-	if found.own {
-		if found.etcd, at, err = g.readOwn(ctx, found.record); err != nil {
-			return nil, 0, err
-		}
-	} else if g.own != nil {
-		go g.announce() //nolint:gosec // it outlives the request
-	}
-	found.reach(at.Revision)
-	found.here.Store(at.Revision)
-	found.known.Store(shut)
-	if found.isOpen(at) {
-		found.known.Store(at.Revision)
-	}
-	found.context, found.leave = context.WithCancel(g.context)
-	return found, state.Revision, nil
-}
-
-// decidePlace returns what the shared etcd says after the place of a group was decided of which it had no record.
-func (g *group) decidePlace(ctx context.Context, shared *clientv3.Client, state State) (State, error) {
-	if state.HasObjects {
-		return state, g.checkHome(ctx, shared)
-	}
-	if err := g.claim(ctx, shared, state.Revision); err != nil {
-		return state, err
-	}
-	state, err := g.keys.Read(ctx, shared)
-	if err != nil {
-		err = fmt.Errorf("etcd does not answer where its objects are: %w", err)
-	}
-	return state, err
-}
-
-// readOwn reads what the etcd of the group's own has. It is an error if the objects are not there.
-func (g *group) readOwn(ctx context.Context, record Record) (storagebackend.Config, State, error) {
-	if g.own == nil {
-		return storagebackend.Config{}, State{}, fmt.Errorf("its objects are in an etcd of their own: %s", howToMove(g.name))
-	}
-	client, err := g.Clients.Client(g.own)
-	if err != nil {
-		return storagebackend.Config{}, State{}, err
-	}
-	state, err := g.keys.Read(ctx, client)
-	if err != nil {
-		return storagebackend.Config{}, State{}, fmt.Errorf("its etcd does not answer: %w", err)
-	}
-	if state.Record == nil || state.Record.Move != record.Move {
-		return storagebackend.Config{}, State{}, fmt.Errorf("the etcd %v does not have its objects: is it another one than before?",
-			g.own.Transport.ServerList)
-	}
-	if state.Record.Left {
-		return storagebackend.Config{}, State{}, errors.New("its objects have just moved to another etcd")
-	}
-	if state.Record.Pending {
-		if state, err = g.settle(ctx, client, state); err != nil {
-			return storagebackend.Config{}, State{}, fmt.Errorf("its etcd does not answer: %w", err)
-		}
-	}
-	return *g.own, state, nil
-}
-
-func howToMove(group string) string {
-	return "give --group-etcd-servers, or move them by tripod migrate groups --to extensions " + group
-}
-
 // isOpen reports whether the etcd of the place may be written, by its own state.
 func (p *place) isOpen(s State) bool {
-	record := Record{}
-	if s.Record != nil {
-		record = *s.Record
-	}
+	record := s.record()
 	return !s.Paused && record.Own == p.own && record.Move == p.record.Move
 }
 
@@ -285,39 +198,76 @@ func raiseTo(number *atomic.Int64, to int64) {
 func (p *place) follow(revision int64) {
 	if p.own {
 		go func() {
-			p.await(&p.etcd, p.here.Load(), p.left)
+			p.await(&p.etcd, p.here.Load(), func(_ context.Context, kvs []*mvccpb.KeyValue) (bool, error) {
+				record, err := recordOf(kvs)
+				return err != nil || p.left(record), nil //nolint:nilerr // it says nothing of the objects
+			})
 			p.leave()
 		}()
 	}
-	p.await(&p.group.Shared, revision, p.moved)
+	p.await(&p.group.Shared, revision, p.elsewhere)
 	p.leave()
 	if p.group.context.Err() == nil {
 		p.group.place(context.Background()) //nolint:errcheck // the next request tries again
 	}
 }
 
+// elsewhere reports whether the objects have moved, by the record of the shared etcd. If they are in an etcd of their own, that has the
+// last word, and elsewhere returns an error if it does not answer.
+func (p *place) elsewhere(ctx context.Context, kvs []*mvccpb.KeyValue) (bool, error) {
+	record, err := recordOf(kvs)
+	if !p.own {
+		return err != nil || p.moved(record), nil
+	}
+	if err == nil && record != nil && record.Own && record.Move == p.record.Move {
+		return false, nil
+	}
+	own, err := p.group.Clients.Client(&p.etcd)
+	if err != nil {
+		return false, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
+	defer cancel()
+	at, err := p.group.keys.Read(ctx, own)
+	if err != nil {
+		return false, err
+	}
+	if p.left(at.Record) || !at.IsHome() {
+		return true, nil
+	}
+	klog.InfoS("The record of an API group in the shared etcd is gone, or says that the objects are elsewhere, but its own etcd has them. "+
+		"It stays there, and replicas that start refuse it until tripod migrate groups writes the record again", "group", p.group.name)
+	return false, nil
+}
+
+// ends reports whether the objects have moved, by a record. An error means that it is not known yet.
+type ends func(ctx context.Context, record []*mvccpb.KeyValue) (bool, error)
+
 // await returns once the record of an etcd says that the objects have moved, or they have, or the group is not used any more.
-func (p *place) await(etcd *storagebackend.Config, revision int64, moved func(*Record) bool) {
+func (p *place) await(etcd *storagebackend.Config, revision int64, moved ends) {
 	client, err := p.group.Clients.Client(etcd)
 	if err != nil {
 		return
 	}
-	for p.hear(client, revision, moved) {
+	for !p.hear(client, revision, moved) {
 		select {
 		case <-time.After(retryInterval):
 		case <-p.context.Done():
 			return
 		}
 		ctx, cancel := context.WithTimeout(p.context, findTimeout)
-		state, err := p.group.keys.Read(ctx, client)
+		answer, err := client.Get(ctx, p.group.keys.Record)
 		cancel()
 		if err != nil {
 			continue
 		}
-		if moved(state.Record) {
+		over, err := moved(p.context, answer.Kvs)
+		if over {
 			return
 		}
-		revision = state.Revision
+		if err == nil {
+			revision = answer.Header.GetRevision()
+		}
 	}
 }
 
@@ -325,26 +275,30 @@ func (p *place) moved(record *Record) bool {
 	return record == nil && p.record != Record{} || record != nil && *record != p.record
 }
 
-// hear watches a record. It returns false once the objects have moved, and true if the watch cannot go on.
-func (p *place) hear(etcd *clientv3.Client, revision int64, moved func(*Record) bool) bool {
+// hear watches a record. It returns true once the objects have moved, and false if the watch cannot go on.
+func (p *place) hear(etcd *clientv3.Client, revision int64, moved ends) bool {
 	ctx, cancel := context.WithCancel(clientv3.WithRequireLeader(p.context))
 	defer cancel()
 	for answer := range etcd.Watch(ctx, p.group.keys.Record, clientv3.WithRev(revision+1)) {
 		if answer.Err() != nil {
-			return true
+			return false
 		}
 		for _, event := range answer.Events {
 			var kvs []*mvccpb.KeyValue
 			if event.Type == clientv3.EventTypePut {
 				kvs = append(kvs, event.Kv)
 			}
-			if record, err := recordOf(kvs); err != nil || moved(record) {
-				klog.InfoS("The objects of an API group have moved to another etcd", "group", p.group.name)
+			over, err := moved(ctx, kvs)
+			if err != nil {
 				return false
+			}
+			if over {
+				klog.InfoS("The objects of an API group have moved to another etcd", "group", p.group.name)
+				return true
 			}
 		}
 	}
-	return true
+	return false
 }
 
 // moving is the answer to writes while objects move.

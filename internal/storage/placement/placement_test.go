@@ -260,21 +260,6 @@ func TestAGroupStaysWhileItsOwnEtcdIsFarBehind(t *testing.T) {
 	e.requireReader(t)
 }
 
-// Others may write while a group goes to its own etcd.
-func TestTheFloorOfAGroupIsBeyondWhatItsClientsKnow(t *testing.T) {
-	t.Parallel()
-	e := startEtcds(t)
-	write(t, e.shared, 300)
-	group := e.groups(t, true).group(groupName)
-	require.NoError(t, group.decide(t.Context(), e.shared, e.own, Record{Own: true, Move: "first", Floor: 5}))
-	state, err := keysOfTest.Read(t.Context(), e.shared)
-	require.NoError(t, err)
-	assert.Greater(t, state.Record.Floor, int64(300))
-	own, err := keysOfTest.Read(t.Context(), e.own)
-	require.NoError(t, err)
-	assert.GreaterOrEqual(t, own.Revision, state.Record.Floor)
-}
-
 func TestAResourceVersionBeyondTheEtcdIsRefused(t *testing.T) {
 	t.Parallel()
 	e := startEtcds(t)
@@ -360,8 +345,14 @@ func TestWritesPause(t *testing.T) {
 // move moves the objects of the group as `tripod migrate groups` does, but for the copy.
 func (e etcds) move(t *testing.T, r Record) {
 	t.Helper()
-	put(t, e.own, Record{Own: r.Own, Move: r.Move})
-	put(t, e.shared, r)
+	own, shared := r, r
+	if r.Own {
+		shared.Floor = 0
+	} else {
+		own.Floor = 0
+	}
+	put(t, e.own, own)
+	put(t, e.shared, shared)
 }
 
 func TestAReplicaFollowsAMove(t *testing.T) {
@@ -401,9 +392,13 @@ func TestAReplicaFollowsAMove(t *testing.T) {
 func TestWhatAMoveDeletesIsNotGone(t *testing.T) {
 	t.Parallel()
 	const boat = "/registry/example.com/boats/a"
-	for name, from := range map[string]struct{ here, left Record }{
-		"from the shared etcd":                       {Record{}, Record{Own: true, Move: "first"}},
-		"from its own, unheard of in the shared one": {Record{Own: true, Move: "first"}, Record{Move: "first", Left: true}},
+	for name, from := range map[string]struct {
+		here, left Record
+		without    bool
+	}{
+		"from the shared etcd": {here: Record{Move: "none"}, left: Record{Own: true, Move: "first"}},
+		"from the shared etcd, at a replica without the own one": {left: Record{Own: true, Move: "first"}, without: true},
+		"from its own, unheard of in the shared one":             {here: Record{Own: true, Move: "first"}, left: Record{Move: "first", Left: true}},
 	} {
 		for _, cached := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s, cached: %t", name, cached), func(t *testing.T) {
@@ -414,10 +409,10 @@ func TestWhatAMoveDeletesIsNotGone(t *testing.T) {
 					if from.here.Own {
 						etcd = e.own
 						e.move(t, from.here)
-					} else {
-						put(t, e.shared, Record{Move: "none"})
+					} else if from.here != (Record{}) {
+						put(t, e.shared, from.here)
 					}
-					s := e.storageWith(t, e.groups(t, true), cached)
+					s := e.storageWith(t, e.groups(t, !from.without), cached)
 					require.NoError(t, create(t, s, "a"))
 					require.Eventually(t, func() bool { return s.ReadinessCheck() == nil }, patience, 10*time.Millisecond)
 					watching, err := s.Watch(t.Context(), directory, storage.ListOptions{

@@ -13,24 +13,31 @@ import (
 )
 
 // Record says in an etcd whether it has the objects of an API group. The shared etcd has one for each group that was ever in an etcd of its
-// own, and decides. Such an etcd has one for each group, and is open for writes if the two agree.
+// own. Such an etcd has one for each group. Replicas use an etcd only if both agree on it: who may write to one of them moves no group.
 type Record struct {
 	// Own says that the objects are in the etcd of the group's own, or, in that etcd, that it is open for them.
 	Own bool `json:"own"`
 	// Move names the move that brought the objects where they are. Both etcds have the same.
 	Move string `json:"move"`
-	// Floor is the first resourceVersion after that move. What clients have from before says nothing about the etcd that has the objects now.
+	// Floor is the first resourceVersion after that move, in the etcd that has the objects now. What clients have from before says nothing
+	// about that etcd.
 	Floor int64 `json:"floor,omitempty"`
 	// Left says, in the etcd of the group's own, that the objects have gone back, and may be deleted there.
 	Left bool `json:"left,omitempty"`
-	// Pending says, in the etcd of the group's own, that the shared etcd may not know of it yet. Without it, a shared etcd that knows nothing
-	// has lost its record.
+	// Pending says, in the etcd that gets the objects, that the move has not ended: the other etcd may not know of it yet, and Floor is not
+	// known. Any replica that has both etcds ends it. Without Pending, a shared etcd that says otherwise than the group's own has lost its
+	// record, or another user of etcd has changed it.
 	Pending bool `json:"pending,omitempty"`
 }
 
 // IsHome reports whether an etcd of a group's own has the objects, whatever the shared one says.
 func (s State) IsHome() bool {
 	return s.IsOwn() && !s.Record.Left && !s.Record.Pending
+}
+
+// IsClosed reports whether an etcd of a group's own still has a record as of a move back that has not noted yet that the objects have left.
+func (s State) IsClosed() bool {
+	return s.Record != nil && !s.Record.Own && !s.Record.Left
 }
 
 // Keys are where the state of an API group is. No resource has a name with a dot, so they are no objects, and who may write the objects of
@@ -124,6 +131,14 @@ func (k Keys) Read(ctx context.Context, etcd clientv3.KV) (State, error) {
 
 // IsOwn reports whether the shared etcd says that the objects are in an etcd of their own.
 func (s State) IsOwn() bool { return s.Record != nil && s.Record.Own }
+
+// record returns the record, or its zero value if there is none.
+func (s State) record() Record {
+	if s.Record == nil {
+		return Record{}
+	}
+	return *s.Record
+}
 
 // Put returns the write of a record.
 func (k Keys) Put(r Record) clientv3.Op {

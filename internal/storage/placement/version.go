@@ -39,7 +39,7 @@ func (p *place) refuseList(ctx context.Context, opts storage.ListOptions) error 
 	}
 	// A list with a limit is exact, too (storage.ValidateListOptions).
 	exact := opts.ResourceVersionMatch == metav1.ResourceVersionMatchExact || opts.ResourceVersionMatch == "" && opts.Predicate.Limit > 0
-	if exact && version > 0 && version < p.record.Floor {
+	if exact && version > 0 && version < p.floor {
 		return expired()
 	}
 	return p.refuseBeyond(ctx, version)
@@ -55,7 +55,7 @@ func (p *place) refuseWatch(ctx context.Context, opts storage.ListOptions) error
 
 // refuseResumption returns an error if what happened after a resourceVersion, or the rest of a list of then, is in another etcd.
 func (p *place) refuseResumption(ctx context.Context, version int64) error {
-	if version > 0 && version < p.record.Floor {
+	if version > 0 && version < p.floor {
 		return expired()
 	}
 	err := p.refuseBeyond(ctx, version)

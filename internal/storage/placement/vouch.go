@@ -27,9 +27,6 @@ import (
 // because it was frozen or cut off from the shared etcd, must not take that for deletions. The record is in the same etcd as the objects,
 // and says first that they have left. So a replica looks at the record, after it has read and before it believes that an object is gone.
 
-// mayLeave reports whether the objects may move without a restart of all replicas, or ever have.
-func (p *place) mayLeave() bool { return p.group.own != nil || p.record != (Record{}) }
-
 // left reports whether the objects have left, by the record in the etcd of the place.
 func (p *place) left(record *Record) bool {
 	if !p.own {
@@ -74,6 +71,7 @@ func (p *place) getHere(ctx context.Context, kv clientv3.KV, read clientv3.Op) (
 		}
 		found := answer.Responses[0].GetResponseRange()
 		if answer.Succeeded {
+			raiseTo(&p.here, answer.Header.GetRevision())
 			found.Header = answer.Header
 			return (*clientv3.GetResponse)(found), nil
 		}
@@ -103,9 +101,6 @@ func (p *place) vouch(ctx context.Context, revision int64) error {
 
 // vouched returns raw, of which lists and watches do not show what a move has deleted.
 func (p *place) vouched(raw etcdclient.NewRawStorage) etcdclient.NewRawStorage {
-	if !p.mayLeave() {
-		return raw
-	}
 	return func(
 		config *storagebackend.ConfigForResource, newFunc, newListFunc func() runtime.Object, resourcePrefix string,
 	) (storage.Interface, factory.DestroyFunc, error) {
@@ -171,31 +166,41 @@ func (w *vouchedWatch) run(ctx context.Context) {
 	defer close(w.events)
 	defer w.stop()
 	for event := range w.from.ResultChan() {
-		if version := saysGone(event); version > 0 && w.place.vouch(ctx, version) != nil {
+		if version, progress := w.place.claims(event); version > 0 && w.place.vouch(ctx, version) != nil {
+			if progress && w.place.context.Err() == nil {
+				continue // the next one says as much
+			}
 			return
 		}
 		select {
 		case w.events <- event:
 		case <-w.stopped:
 			return
+		case <-ctx.Done():
+			return
 		}
 	}
 }
 
-// saysGone returns the resourceVersion of an event that tells of objects which are gone, or 0. The end of the initial events tells of those
-// that were not among them.
-func saysGone(event watch.Event) int64 {
+// claims returns the resourceVersion of an event if etcd must have had the objects then, or 0. Such events tell of objects that are gone.
+// The end of the initial events tells of those that were not among them. If the group may move, a bookmark without objects is one, too,
+// because its version must not be beyond the floor of the next place. Then progress is true.
+func (p *place) claims(event watch.Event) (version int64, progress bool) {
 	object := event.Object
 	if wrapped, ok := object.(interface{ Unwrap() runtime.Object }); ok {
 		object = wrapped.Unwrap()
 	}
 	accessor, err := meta.Accessor(object)
 	if err != nil {
-		return 0
+		return 0, false
 	}
-	initial := event.Type == watch.Bookmark && accessor.GetAnnotations()[metav1.InitialEventsAnnotationKey] == "true"
-	if event.Type == watch.Deleted || initial {
-		return versionOf(accessor.GetResourceVersion())
+	initial := accessor.GetAnnotations()[metav1.InitialEventsAnnotationKey] == "true"
+	progress = event.Type == watch.Bookmark && !initial
+	if event.Type == watch.Deleted || event.Type == watch.Bookmark && initial || progress && p.mayMove() {
+		return versionOf(accessor.GetResourceVersion()), progress
 	}
-	return 0
+	return 0, false
 }
+
+// mayMove reports whether the group has an etcd of its own, or ever had one. To ask about each bookmark of any group would cost more.
+func (p *place) mayMove() bool { return p.group.own != nil || p.record != (Record{}) }
