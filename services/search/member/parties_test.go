@@ -186,6 +186,40 @@ func TestAPlaceThatIsNotLeftKeepsNoOtherWaiting(t *testing.T) {
 	assert.Equal(t, 2, p.count())
 }
 
+// A party that leaves no place is known until it has left all of them. Otherwise it would be a new one, with none, when it asks again.
+func TestAPartyThatLeavesNothingIsNotForgotten(t *testing.T) {
+	p := newPlaces(2, 2)
+	p.grace = 10 * time.Millisecond
+	var hang []*place
+	ended := 0
+	for range p.all {
+		one := p.ask("liar", nil)
+		one.park(func() { ended++ })
+		hang = append(hang, one)
+	}
+	waiting := []*place{p.ask("a", nil), p.ask("b", nil), p.ask("c", nil)}
+	p.mu.Lock()
+	assert.Equal(t, 2, ended)
+	p.mu.Unlock()
+	require.Eventually(t, func() bool {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		return p.ending == 0
+	}, time.Minute, time.Millisecond, "it has not left them in time")
+	for _, one := range waiting {
+		one.leave()
+	}
+	again, honest := p.ask("liar", nil), p.ask("honest", nil)
+	hang[0].leave()
+	select {
+	case <-honest.given:
+	case <-again.given:
+		assert.Fail(t, "the party still has a place")
+	case <-time.After(time.Minute):
+		assert.Fail(t, "nobody gets the place")
+	}
+}
+
 // TestAPlaceThatIsNotUsedGoesToOthers has a member get places while its discovery goes on.
 func TestAPlaceThatIsNotUsedGoesToOthers(t *testing.T) {
 	door := newDoor(t, nil)

@@ -215,7 +215,7 @@ func (p *places) line(now time.Time) (line []*party) {
 		one.pass(now)
 		one.whole().pass(now)
 		if len(one.queue) == 0 {
-			if one.has == 0 && len(one.parts) == 0 && one.used < time.Second {
+			if one.has == 0 && one.gone == 0 && len(one.parts) == 0 && one.used < time.Second {
 				p.forget(name, one)
 			}
 			continue
@@ -266,8 +266,8 @@ func (p *places) press(now time.Time) {
 // end has a place left. Unless that is soon, others have to leave theirs.
 func (p *places) end(one *place) {
 	one.setParked(false)
-	one.ending, one.gone = true, true
-	p.counts(one.by, -one.weight)
+	one.ending = true
+	one.setGone(true)
 	p.ending++
 	p.freeing += one.weight
 	one.late = time.AfterFunc(p.grace, func() {
@@ -275,12 +275,25 @@ func (p *places) end(one *place) {
 		defer p.mu.Unlock()
 		if !one.left {
 			p.endsNoMore(one)
-			p.counts(one.by, one.weight) // it has the place for longer
-			one.gone = false
+			one.setGone(false) // it has the place for longer
 			p.share(time.Now())
 		}
 	})
 	one.end()
+}
+
+// setGone has the party of a place not count it, or count it again.
+func (o *place) setGone(is bool) {
+	if o.gone == is {
+		return
+	}
+	if o.gone = is; is {
+		o.in.counts(o.by, -o.weight)
+		o.by.gone++
+	} else {
+		o.in.counts(o.by, o.weight)
+		o.by.gone--
+	}
 }
 
 // endsNoMore says that a place does not count any more as one that will be left soon.
@@ -351,9 +364,9 @@ func (o *place) leave() {
 	p.taken = slices.Delete(p.taken, slices.Index(p.taken, o), slices.Index(p.taken, o)+1)
 	o.setParked(false)
 	p.used -= o.weight
-	if p.endsNoMore(o); !o.gone {
-		p.counts(o.by, -o.weight)
-	}
+	p.endsNoMore(o)
+	o.setGone(true)
+	o.by.gone--
 	for _, one := range []*party{o.by, o.by.in} {
 		if one != nil {
 			one.pass(now)

@@ -21,6 +21,8 @@ type partOf struct{ party, name any }
 // party has and wants places. What it has does not count those that it is about to lose.
 type party struct {
 	has int
+	// gone counts the places that it has not left yet, and that do not count.
+	gone int
 	// small counts those that a cluster has before all others, of each of its parts.
 	small int
 	queue []*place
