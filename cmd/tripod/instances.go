@@ -90,16 +90,17 @@ func stopInstance(cmd *cobra.Command, dataDir up.DataDir, timeout time.Duration)
 	ctx, cancel := context.WithTimeoutCause(ctx, timeout, fmt.Errorf("not done within %s", timeout))
 	defer cancel()
 	began, out := time.Now(), cmd.OutOrStdout()
-	described := up.Describe(ctx, dataDir)
-	if !described.Running {
-		fmt.Fprintf(out, "No instance runs in %s\n", dataDir)
-		return nil
-	}
-	fmt.Fprintf(out, "Stopping the instance in %s (pid %d)\n", dataDir, described.PID)
-	if _, err := up.Stop(ctx, dataDir); err != nil {
+	stopped, err := up.Stop(ctx, dataDir, func(pid int) {
+		fmt.Fprintf(out, "Stopping the instance in %s (pid %d)\n", dataDir, pid)
+	})
+	if err != nil {
 		return err
 	}
-	_, err := fmt.Fprintf(out, "Stopped after %s; its data stays\n", process.Seconds(time.Since(began)))
+	if !stopped {
+		_, err = fmt.Fprintf(out, "No instance runs in %s\n", dataDir)
+		return err
+	}
+	_, err = fmt.Fprintf(out, "Stopped after %s; its data stays\n", process.Seconds(time.Since(began)))
 	return err
 }
 

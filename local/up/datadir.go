@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"strings"
 	"syscall"
+	"time"
 
 	"k8s.io/apimachinery/pkg/util/validation"
 
@@ -155,20 +156,55 @@ func (d DataDir) open() (lock *os.File, err error) {
 	if err != nil {
 		return nil, fmt.Errorf("cannot lock the data directory: %w", err)
 	}
-	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
-		defer lock.Close() //nolint:errcheck // it was only read
-		if !errors.Is(err, syscall.EWOULDBLOCK) {
-			return nil, fmt.Errorf("cannot lock the data directory: %w", err)
-		}
-		holder, _ := io.ReadAll(io.LimitReader(lock, 32))
-		return nil, fmt.Errorf("another tripod up (pid %s) uses %s: stop it, or give another --name or --data-dir",
-			strings.TrimSpace(string(holder)), d)
-	}
-	if err := lock.Truncate(0); err != nil {
-		return lock, fmt.Errorf("cannot write %s: %w", d.lockFile(), err)
-	}
-	if _, err := fmt.Fprintln(lock, os.Getpid()); err != nil {
-		return lock, fmt.Errorf("cannot write %s: %w", d.lockFile(), err)
+	if err := d.take(lock); err != nil {
+		return nil, errors.Join(err, lock.Close())
 	}
 	return lock, nil
+}
+
+const (
+	// looks is how often to look whether a lock is free. Another process may hold it for a moment, only to learn the same.
+	looks        = 5
+	lookInterval = 10 * time.Millisecond
+)
+
+// take locks the directory by its lock file, and writes there who has it.
+func (d DataDir) take(lock *os.File) error {
+	err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+	for n := 1; n < looks && errors.Is(err, syscall.EWOULDBLOCK); n++ {
+		time.Sleep(lookInterval)
+		err = syscall.Flock(int(lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+	}
+	if errors.Is(err, syscall.EWOULDBLOCK) {
+		holder, _ := io.ReadAll(io.LimitReader(lock, 32))
+		return fmt.Errorf("another tripod up (pid %s) uses %s: stop it, or give another --name or --data-dir",
+			strings.TrimSpace(string(holder)), d)
+	}
+	if err != nil {
+		return fmt.Errorf("cannot lock the data directory: %w", err)
+	}
+	if err := lock.Truncate(0); err != nil {
+		return fmt.Errorf("cannot write %s: %w", d.lockFile(), err)
+	}
+	if _, err := lock.WriteAt(fmt.Appendln(nil, os.Getpid()), 0); err != nil {
+		return fmt.Errorf("cannot write %s: %w", d.lockFile(), err)
+	}
+	return nil
+}
+
+// isLocked reports whether a process has locked the directory.
+func (d DataDir) isLocked() (bool, error) {
+	lock, err := os.OpenFile(d.lockFile(), os.O_RDONLY|syscall.O_NOFOLLOW, 0)
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	defer lock.Close() //nolint:errcheck // it is only read
+	err = syscall.Flock(int(lock.Fd()), syscall.LOCK_SH|syscall.LOCK_NB)
+	if errors.Is(err, syscall.EWOULDBLOCK) {
+		return true, nil
+	}
+	return false, err
 }

@@ -20,32 +20,50 @@ import (
 
 const (
 	// detachedVariable is set for a `tripod up` that another one has started in the background. Its readyFD is a pipe to the other one, for
-	// what it tells the user until it is ready, and the readyMessage.
+	// what it tells the user until it is ready, and the readyMessage. Its lockFD is the lock of the data directory.
 	detachedVariable = "TRIPOD_UP_DETACHED"
 	readyFD          = 3
+	lockFD           = 4
 	// readyMessage is a line that an instance writes to no user.
 	readyMessage = "\x00ready"
 	// ownLog is the name of the log of a detached `tripod up`, beside those of the replicas.
 	ownLog = "up"
 )
 
-// Detached returns the pipe that Detach has given to this process. It returns nil for a process that something else has started.
-func Detached() *os.File {
+// Parent is the `tripod up` that has started this one in the background.
+type Parent struct {
+	// File is a pipe to it.
+	*os.File
+
+	lock *os.File
+}
+
+// Detached returns what Detach has given to this process. It returns nil for a process that something else has started.
+func Detached() *Parent {
 	if os.Getenv(detachedVariable) == "" {
 		return nil
 	}
 	_ = os.Unsetenv(detachedVariable) // the name is valid
 	syscall.CloseOnExec(readyFD)
-	return os.NewFile(readyFD, "ready")
+	syscall.CloseOnExec(lockFD)
+	return &Parent{os.NewFile(readyFD, "ready"), os.NewFile(lockFD, "lock")}
+}
+
+// open returns the lock of the data directory, which the parent has locked if there is one.
+func (p *Parent) open(d DataDir) (lock *os.File, err error) {
+	if p == nil {
+		return d.open()
+	}
+	return p.lock, d.take(p.lock)
 }
 
 // Detach starts a command, which runs an instance in the data directory, in a session of its own, and returns when the instance is
 // ready. It copies to out what the instance writes until then. An error means that no process is left.
 func Detach(ctx context.Context, dataDir DataDir, command []string, out io.Writer) error {
-	// The command does the same, but too late to tell it before anything starts.
+	// The command gets the lock, so that no other process finds the directory without one meanwhile.
 	lock, err := dataDir.open()
 	if lock != nil {
-		err = errors.Join(err, lock.Close())
+		defer lock.Close() //nolint:errcheck // it may be closed already
 	}
 	if err != nil {
 		return err
@@ -62,11 +80,11 @@ func Detach(ctx context.Context, dataDir DataDir, command []string, out io.Write
 	}
 	defer log.Close()                                                                  //nolint:errcheck // the command has its own
 	cmd := exec.CommandContext(context.WithoutCancel(ctx), command[0], command[1:]...) // it outlives ctx
-	cmd.Stdout, cmd.Stderr, cmd.ExtraFiles = stdout, stderr, []*os.File{told}
+	cmd.Stdout, cmd.Stderr, cmd.ExtraFiles = stdout, stderr, []*os.File{told, lock}
 	cmd.Env = append(os.Environ(), detachedVariable+"=true")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	err = cmd.Start()
-	if err := errors.Join(err, told.Close()); err != nil {
+	if err := errors.Join(err, told.Close(), lock.Close()); err != nil {
 		return fmt.Errorf("cannot start %s: %w", command[0], err)
 	}
 	stop := context.AfterFunc(ctx, func() { _ = cmd.Process.Signal(syscall.SIGTERM) }) // it may have ended just now

@@ -66,6 +66,25 @@ func TestAnInterruptStopsWhatWasDetached(t *testing.T) {
 	assert.NoError(t, err, "the command has stopped in order")
 }
 
+// Otherwise nothing would be found to stop while the command starts.
+func TestADetachedInstanceHasTheLockFromTheBeginning(t *testing.T) {
+	dataDir := DataDir(shortTempDir(t))
+	var pid int
+	err := Detach(t.Context(), dataDir, []string{"/bin/sh", "-c", `echo $$ >&3; printf '\0ready\n' >&3; exec 3>&-; exec sleep 60`},
+		lineWriter(func(line string) {
+			var err error
+			pid, err = strconv.Atoi(strings.TrimSpace(line))
+			assert.NoError(t, err)
+		}))
+	require.NoError(t, err)
+	defer func() { assert.NoError(t, syscall.Kill(pid, syscall.SIGKILL)) }()
+	_, err = dataDir.open()
+	assert.ErrorContains(t, err, "another tripod up")
+	isLocked, err := dataDir.isLocked()
+	require.NoError(t, err)
+	assert.True(t, isLocked)
+}
+
 func TestASecondInstanceIsNotStarted(t *testing.T) {
 	dataDir := DataDir(shortTempDir(t))
 	lock, err := dataDir.open()

@@ -44,7 +44,7 @@ func Run(ctx context.Context, options Options, out io.Writer) error {
 		out = io.MultiWriter(out, options.Detached)
 	}
 	i := &instance{options: &options, dataDir: DataDir(options.DataDir), out: out, log: log}
-	lock, err := i.dataDir.open()
+	lock, err := i.options.Detached.open(i.dataDir)
 	if lock != nil {
 		defer lock.Close() //nolint:errcheck // the lock ends with it
 	}
@@ -52,20 +52,34 @@ func Run(ctx context.Context, options Options, out io.Writer) error {
 		return err
 	}
 	fmt.Fprintf(out, "Tripod %s with Kubernetes %s, data in %s\n", service.Version, version.Get().GitVersion, i.dataDir)
+	i.group = process.NewGroup(i.report)
+	i.fleet = replicas.NewFleet(i.group, replicas.FleetConfig{Process: i.process, Use: i.use, Say: i.say, Notice: noticeTime})
+	ctx, i.cancel = context.WithCancel(ctx)
+	defer i.cancel()
+	// It can be stopped from now on.
+	control, err := startControl(ctx, i.dataDir, i)
+	if err != nil {
+		return err
+	}
+	defer control.close(i.dataDir)
 	err = i.prepare(ctx)
 	if i.balancer != nil {
 		defer i.balancer.Close() //nolint:errcheck // it is closed already where it has served
 	}
-	if err != nil {
-		return unlessStopped(ctx, err)
+	if err == nil {
+		i.prepared.Store(true)
+		err = i.run(ctx, began)
 	}
-	return i.run(ctx, began)
+	return i.unlessStopped(ctx, err)
 }
 
 // unlessStopped returns err, or nil if the cause is that ctx ended.
-func unlessStopped(ctx context.Context, err error) error {
+func (i *instance) unlessStopped(ctx context.Context, err error) error {
 	if ctx.Err() == nil {
 		return err
+	}
+	if err != nil {
+		fmt.Fprintln(i.out, "It was stopped")
 	}
 	return nil
 }
@@ -85,8 +99,8 @@ type instance struct {
 	balancer *balancer.Balancer
 	// cancel ends the instance.
 	cancel context.CancelFunc
-	// started is set once everything has been ready.
-	started atomic.Bool
+	// prepared is set once processes may run, and started once everything has been ready.
+	prepared, started atomic.Bool
 
 	// saying keeps goroutines from mixing their lines.
 	saying sync.Mutex
@@ -171,17 +185,8 @@ func clientURL(address net.IP, port string) string {
 
 // run starts the prepared processes, and keeps them running until ctx ends.
 func (i *instance) run(ctx context.Context, began time.Time) error {
-	i.group = process.NewGroup(i.report)
-	i.fleet = replicas.NewFleet(i.group, replicas.FleetConfig{Process: i.process, Use: i.use, Say: i.say, Notice: noticeTime})
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	i.cancel = cancel
-	control, err := startControl(ctx, i.dataDir, i)
-	if err != nil {
-		return err
-	}
-	defer control.close(i.dataDir)
-
 	renewing, balancing := wait.Group{}, wait.Group{}
 	defer renewing.Wait()
 	renewing.StartWithContext(ctx, i.keepCertificates)
@@ -197,10 +202,10 @@ func (i *instance) run(ctx context.Context, began time.Time) error {
 
 	additional, err := i.start(ctx)
 	if err != nil {
-		return unlessStopped(ctx, fmt.Errorf("%w; logs are in %s", err, i.dataDir.logs()))
+		return fmt.Errorf("%w; logs are in %s", err, i.dataDir.logs())
 	}
 	if err := i.startControllers(ctx); err != nil {
-		return unlessStopped(ctx, fmt.Errorf("%w; logs are in %s", err, i.dataDir.logs()))
+		return fmt.Errorf("%w; logs are in %s", err, i.dataDir.logs())
 	}
 	i.started.Store(true)
 	fmt.Fprintf(i.out, "\nTripod is ready after %s at %s\n\n    export KUBECONFIG=%s\n\n%s stops it; its data stays.\n",

@@ -12,6 +12,7 @@ import (
 	"os"
 	"path/filepath"
 	"syscall"
+	"time"
 
 	"k8s.io/client-go/tools/clientcmd"
 
@@ -95,17 +96,40 @@ func (d DataDir) holder() (pid int) {
 	return pid
 }
 
-// Stop stops the instance that runs in the data directory, and waits for its end. It reports whether there was one.
-func Stop(ctx context.Context, d DataDir) (stopped bool, err error) {
-	err = ask(ctx, d, http.MethodPost, stopPath, nil, func(*json.Decoder) error { return nil })
-	var away *notRunningError
-	if errors.As(err, &away) {
-		return false, nil
+// stopInterval is how often to ask an instance that does not listen.
+const stopInterval = 50 * time.Millisecond
+
+// Stop stops the instance that runs in the data directory, and waits for its end. It calls found with the process of the instance, and
+// reports whether there was one.
+func Stop(ctx context.Context, d DataDir, found func(pid int)) (stopped bool, err error) {
+	for {
+		err := ask(ctx, d, http.MethodPost, stopPath, nil, func(*json.Decoder) error { return nil })
+		var away *notRunningError
+		if err != nil && !errors.As(err, &away) {
+			return stopped, err
+		}
+		// One that has just begun does not listen yet, and one that ends does not any more.
+		locked, lookErr := d.isLocked()
+		if lookErr != nil || err != nil && !locked {
+			return stopped, lookErr
+		}
+		if !stopped {
+			stopped = true
+			found(d.holder())
+		}
+		if err == nil {
+			return true, d.awaitUnlocked(ctx)
+		}
+		select {
+		case <-time.After(stopInterval):
+		case <-ctx.Done():
+			return false, d.notStopped(ctx)
+		}
 	}
-	if err != nil {
-		return false, err
-	}
-	return true, d.awaitUnlocked(ctx)
+}
+
+func (d DataDir) notStopped(ctx context.Context) error {
+	return fmt.Errorf("the instance in %s has not stopped: %w", d, context.Cause(ctx))
 }
 
 // awaitUnlocked waits until no process has locked the directory.
@@ -124,7 +148,7 @@ func (d DataDir) awaitUnlocked(ctx context.Context) error {
 	case err := <-unlocked:
 		return err
 	case <-ctx.Done(): // the other goroutine ends with the instance or with this process
-		return fmt.Errorf("the instance in %s has not stopped: %w", d, context.Cause(ctx))
+		return d.notStopped(ctx)
 	}
 }
 

@@ -7,8 +7,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -68,7 +71,7 @@ func TestInstancesAreFound(t *testing.T) {
 func TestAnInstanceIsStopped(t *testing.T) {
 	setHome(t)
 	d := makeInstance(t, DefaultName)
-	stopped, err := Stop(t.Context(), d)
+	stopped, err := Stop(t.Context(), d, ignore)
 	require.NoError(t, err)
 	assert.False(t, stopped, "nothing runs")
 
@@ -84,12 +87,66 @@ func TestAnInstanceIsStopped(t *testing.T) {
 		control.close(d)
 		_ = lock.Close()
 	}()
-	stopped, err = Stop(t.Context(), d)
+	stopped, err = Stop(t.Context(), d, ignore)
 	require.NoError(t, err)
 	assert.True(t, stopped)
 	again, err := d.open()
 	require.NoError(t, err, "it is free when Stop returns")
 	require.NoError(t, again.Close())
+}
+
+func ignore(int) {}
+
+// An instance locks its directory before it listens, and until after it has listened.
+func TestAnInstanceThatDoesNotListenIsAwaited(t *testing.T) {
+	setHome(t)
+	d := makeInstance(t, DefaultName)
+	lock, err := d.open()
+	require.NoError(t, err)
+	listens := false
+	stopped, err := Stop(t.Context(), d, func(pid int) {
+		assert.Equal(t, os.Getpid(), pid)
+		control, err := startControl(t.Context(), d, &fake{stopped: func() { _ = lock.Close() }})
+		require.NoError(t, err)
+		t.Cleanup(func() { control.close(d) })
+		listens = true
+	})
+	require.NoError(t, err)
+	assert.True(t, stopped)
+	assert.True(t, listens)
+
+	if lock, err = d.open(); assert.NoError(t, err) {
+		require.NoError(t, os.Remove(d.socket()))
+		stopped, err = Stop(t.Context(), d, func(int) { _ = lock.Close() })
+		require.NoError(t, err)
+		assert.True(t, stopped, "it has ended by itself")
+	}
+}
+
+// TestAnInstanceIsStoppedWhileItPrepares has one wait for an etcd.
+func TestAnInstanceIsStoppedWhileItPrepares(t *testing.T) {
+	setHome(t)
+	asked := make(chan struct{})
+	etcd := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, req *http.Request) {
+		close(asked)
+		<-req.Context().Done()
+	}))
+	defer etcd.Close()
+	d := DataDir(DefaultDataDir())
+	ended := make(chan error, 1)
+	options := DefaultOptions()
+	options.DataDir, options.Port, options.EtcdServers = string(d), 0, []string{etcd.URL}
+	var out strings.Builder
+	go func() { ended <- Run(t.Context(), options, &out) }()
+	<-asked
+	described := Describe(t.Context(), d)
+	assert.True(t, described.Running)
+	assert.Zero(t, described.Processes)
+	stopped, err := Stop(t.Context(), d, ignore)
+	require.NoError(t, err)
+	assert.True(t, stopped)
+	require.NoError(t, <-ended)
+	assert.Contains(t, out.String(), "It was stopped")
 }
 
 func TestAnInstanceThatDoesNotStop(t *testing.T) {
@@ -102,7 +159,7 @@ func TestAnInstanceThatDoesNotStop(t *testing.T) {
 	control, err := startControl(t.Context(), d, &fake{stopped: func() { cancel(errors.New("not done in time")) }})
 	require.NoError(t, err)
 	defer control.close(d)
-	_, err = Stop(ctx, d)
+	_, err = Stop(ctx, d, ignore)
 	assert.ErrorContains(t, err, "not done in time")
 }
 

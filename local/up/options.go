@@ -9,7 +9,6 @@ import (
 	"maps"
 	"net"
 	"net/url"
-	"os"
 	"path/filepath"
 	"slices"
 
@@ -26,7 +25,7 @@ type Options struct {
 	// be nil.
 	Ready func() (string, error)
 	// Detached gets a message when the instance is ready. It is nil for an instance that Ctrl-C stops.
-	Detached *os.File
+	Detached *Parent
 	// BindAddress and Port are where clients reach the instance. Port 0 means a free one.
 	BindAddress net.IP
 	Port        int

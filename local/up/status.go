@@ -24,6 +24,9 @@ type Status struct {
 // statuses returns the states of all processes. It counts requests since the aggregators started, or for a period that
 // begins now.
 func (i *instance) statuses(ctx context.Context, over time.Duration) []Status {
+	if !i.prepared.Load() {
+		return nil
+	}
 	before := requestCounts{}
 	if over > 0 {
 		before = i.countRequests(ctx)
