@@ -182,6 +182,7 @@ var changes = []change{
 	{path: "metrics.serviceMonitor.labels", value: "{release: prometheus}", want: "release: prometheus", with: withMonitors},
 	{path: "metrics.prometheusRule.enabled", value: "true", want: "kind: PrometheusRule"},
 	{path: "metrics.prometheusRule.labels", value: "{release: prometheus}", want: "release: prometheus", with: withRules},
+	{path: "metrics.prometheusRule.runbookURL", value: "https://wiki/alerts", want: "runbook_url: https://wiki/alerts#tripodservicedown", with: withRules},
 	{path: "metrics.prometheusRule.alertLabels", value: "{team: platform}", want: "team: platform", with: withRules},
 	{path: "metrics.dashboards.enabled", value: "true", want: "tripod-overview.json"},
 	{path: "metrics.dashboards.labels", value: "{grafana: yes-please}", want: "grafana: yes-please", with: withBoards},

@@ -3,30 +3,10 @@
 
 package helm
 
-import (
-	"os"
-	"os/exec"
-	"path/filepath"
-	"slices"
-	"strings"
-	"testing"
-
-	"github.com/stretchr/testify/require"
-
-	"sigs.k8s.io/yaml"
-)
-
-// series are samples, one a minute, by metric with labels.
-type series map[string]string
+import "testing"
 
 // partitionAlerts are what goes wrong in the partition big, or in its etcd. The default partition is well.
-var partitionAlerts = []struct {
-	alert, at string
-	series    series
-	// labels are those of the alert, besides its severity, and summary is what it says.
-	labels  map[string]string
-	summary string
-}{
+var partitionAlerts = []alertCase{
 	{
 		alert: "TripodBackendDown", at: "5m",
 		series: series{
@@ -83,7 +63,7 @@ var partitionAlerts = []struct {
 			`process_resident_memory_bytes{namespace="control", tripod_service="extensions", instance="b:1"}`:     "50x30",
 			`go_gc_gomemlimit_bytes{namespace="control", tripod_service="extensions", instance="b:1"}`:            "100x30",
 		},
-		labels:  map[string]string{"namespace": "control", "tripod_service": "extensions-big", "instance": "a:1"},
+		labels:  map[string]string{"tripod_service": "extensions-big", "instance": "a:1"},
 		summary: "extensions-big at a:1 is near its memory limit.",
 	},
 	{
@@ -92,7 +72,7 @@ var partitionAlerts = []struct {
 			`up{namespace="control", tripod_service="etcd-extensions-big", pod="tripod-etcd-extensions-big-0"}`: "0x10",
 			`up{namespace="control", tripod_service="etcd", pod="tripod-etcd-0"}`:                               "1x10",
 		},
-		labels:  map[string]string{"namespace": "control", "tripod_service": "etcd-extensions-big", "pod": "tripod-etcd-extensions-big-0"},
+		labels:  map[string]string{"tripod_service": "etcd-extensions-big", "pod": "tripod-etcd-extensions-big-0"},
 		summary: "The member tripod-etcd-extensions-big-0 of etcd-extensions-big does not answer.",
 	},
 	{
@@ -103,7 +83,7 @@ var partitionAlerts = []struct {
 			`etcd_mvcc_db_total_size_in_bytes{namespace="control", tripod_service="etcd", pod="tripod-etcd-0"}`:                               "10x20",
 			`etcd_server_quota_backend_bytes{namespace="control", tripod_service="etcd", pod="tripod-etcd-0"}`:                                "100x20",
 		},
-		labels:  map[string]string{"namespace": "control", "tripod_service": "etcd-extensions-big", "pod": "tripod-etcd-extensions-big-0"},
+		labels:  map[string]string{"tripod_service": "etcd-extensions-big", "pod": "tripod-etcd-extensions-big-0"},
 		summary: "The database of tripod-etcd-extensions-big-0 has 90% of its quota.",
 	},
 	{
@@ -119,43 +99,6 @@ var partitionAlerts = []struct {
 
 // TestAlertsNameThePartition has promtool evaluate the alerts.
 func TestAlertsNameThePartition(t *testing.T) {
-	promtool := findPromtool(t)
 	r := render(t, merged(t, withPartitions, withRules, withSnapshots))
-	rules := find(t, r, "PrometheusRule", "tripod", &prometheusRule{}).Spec.Groups[0].Rules
-	dir := t.TempDir()
-	write := func(name string, content any) string {
-		text, err := yaml.Marshal(content)
-		require.NoError(t, err)
-		file := filepath.Join(dir, name)
-		require.NoError(t, os.WriteFile(file, text, 0o600))
-		return file
-	}
-	write("rules.yaml", map[string]any{"groups": []any{map[string]any{"name": "tripod", "rules": rules}}})
-	var tests []any
-	for _, test := range partitionAlerts {
-		i := slices.IndexFunc(rules, func(r rule) bool { return r.Alert == test.alert })
-		require.GreaterOrEqual(t, i, 0, test.alert)
-		labels := map[string]string{"severity": rules[i].Labels["severity"]}
-		description := rules[i].Annotations["description"]
-		for name, value := range test.labels {
-			labels[name] = value
-			description = strings.ReplaceAll(description, "{{ $labels."+name+" }}", value)
-		}
-		var input []any
-		for name, values := range test.series {
-			input = append(input, map[string]string{"series": name, "values": values})
-		}
-		tests = append(tests, map[string]any{
-			"interval": "1m", "input_series": input,
-			"alert_rule_test": []any{map[string]any{
-				"eval_time": test.at, "alertname": test.alert,
-				"exp_alerts": []any{map[string]any{
-					"exp_labels": labels, "exp_annotations": map[string]string{"summary": test.summary, "description": description},
-				}},
-			}},
-		})
-	}
-	file := write("tests.yaml", map[string]any{"rule_files": []string{"rules.yaml"}, "evaluation_interval": "1m", "tests": tests})
-	said, err := exec.CommandContext(t.Context(), promtool, "test", "rules", file).CombinedOutput()
-	require.NoError(t, err, string(said))
+	fire(t, find(t, r, "PrometheusRule", "tripod", &prometheusRule{}).Spec.Groups[0].Rules, partitionAlerts)
 }
