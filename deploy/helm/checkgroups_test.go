@@ -21,6 +21,7 @@ import (
 
 const (
 	ownEtcd    = "extensions: {partitions: {big: {etcd: {enabled: true}}}}"
+	divided    = "{etcd: {mode: perService}, extensions: {replicas: 0}}"
 	theirsEtcd = "extensions: {partitions: {big: {etcd: {servers: ['https://one:3379'], secret: mine}}}}"
 )
 
@@ -64,7 +65,10 @@ func TestAnUpgradeThatWouldOrphanDataIsRefused(t *testing.T) {
 		{name: "one loses it", before: merged(t, withPartitions, ownEtcd), after: withPartitions, want: true},
 		{name: "all partitions go", before: merged(t, withPartitions, theirsEtcd), after: "{}", want: true},
 		{name: "etcds of the user", before: merged(t, withPartitions, theirsEtcd, external), after: merged(t, withPartitions, theirsEtcd, external), want: true},
-		{name: "flags of the user", before: ofExtraArgs, after: ofExtraArgs},
+		{name: "flags of the user", before: ofExtraArgs, after: ofExtraArgs, want: true},
+		{name: "flags of the user beside a partition", before: merged(t, withPartitions, ownEtcd, ofExtraArgs), after: withPartitions, want: true},
+		{name: "the etcd of extensions is to be divided", before: merged(t, withPartitions, ownEtcd), after: merged(t, withPartitions, ownEtcd, divided), want: true},
+		{name: "the etcd of extensions is to be divided, and all partitions go", before: merged(t, withPartitions, ownEtcd), after: divided, want: true},
 		{name: "etcd does not run", before: merged(t, withPartitions, ownEtcd), after: "{}", change: func(set *appsv1.StatefulSet) { set.Status.ReadyReplicas = 0 }},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -141,4 +145,59 @@ func TestTheCheckOfAnUpgradeNeedsACertificate(t *testing.T) {
 	external := merged(t, withPartitions, theirsEtcd,
 		"etcd: {enabled: false, external: {servers: ['https://two:2379'], serviceSecrets: {core: c, extensions: e, aggregator: a}}}")
 	assert.NotContains(t, upgraded(t, external, external, nil).text, "- check-groups\n")
+}
+
+// TestTheCheckOfAnUpgradeAsksTheEtcdThatRuns has the etcd of extensions divided, and united again. The new one has no definitions yet.
+func TestTheCheckOfAnUpgradeAsksTheEtcdThatRuns(t *testing.T) {
+	shared, perService := merged(t, withPartitions, ownEtcd), merged(t, withPartitions, ownEtcd, divided)
+	for name, test := range map[string]struct{ before, after, want string }{
+		"divided":   {shared, perService, "tripod-etcd"},
+		"united":    {perService, shared, "tripod-etcd-extensions"},
+		"as before": {perService, perService, "tripod-etcd-extensions"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			running := render(t, test.before)
+			deployment := find(t, running, "Deployment", "tripod-extensions", &appsv1.Deployment{})
+			partition := find(t, running, "Deployment", "tripod-extensions-big", &appsv1.Deployment{})
+			set := find(t, running, "StatefulSet", test.want, &appsv1.StatefulSet{})
+			set.Status.ReadyReplicas = 1
+			for _, object := range []metav1.Object{deployment, partition, set} {
+				object.SetNamespace(namespace)
+			}
+			text, err := helmTemplate(t, test.after, "--is-upgrade", "--dry-run=server", "--kube-apiserver="+clusterWith(t, deployment, partition, set))
+			require.NoError(t, err)
+			pod := find(t, parse(t, text), "Job", "tripod-check-groups", &batchv1.Job{}).Spec.Template.Spec
+			assert.Contains(t, pod.Containers[0].Args, "--endpoints=https://"+test.want+"-0."+test.want+".control.svc:2379")
+			var secrets []string
+			for _, volume := range pod.Volumes {
+				if volume.Projected != nil {
+					for _, source := range volume.Projected.Sources {
+						secrets = append(secrets, source.Secret.Name)
+					}
+				}
+			}
+			assert.Equal(t, []string{test.want + "-client"}, secrets)
+		})
+	}
+}
+
+// TestTheCheckOfAnUpgradeKnowsEtcdsInFlags has them as arguments of a partition, for whose etcds the Job has no certificates.
+func TestTheCheckOfAnUpgradeKnowsEtcdsInFlags(t *testing.T) {
+	values := merged(t, withPartitions, ownEtcd, "extensions: {partitions: {shop: {extraArgs: ['--group-etcd-servers=*.shop.example.com=https://one:1,https://two:1']}}}")
+	args := find(t, upgraded(t, values, values, nil), "Job", "tripod-check-groups", &batchv1.Job{}).Spec.Template.Spec.Containers[0].Args
+	var servers, stopped []string
+	for _, arg := range args {
+		if given, ok := strings.CutPrefix(arg, "--group-etcd-servers="); ok {
+			servers = append(servers, given)
+		}
+		if given, ok := strings.CutPrefix(arg, "--group-etcd-stopped="); ok {
+			stopped = append(stopped, given)
+		}
+	}
+	planned, err := groupcheck.Parse(servers, nil, nil, nil, stopped)
+	require.NoError(t, err)
+	require.Len(t, planned, 3, "two groups of big, and the pattern of the flag")
+	assert.Equal(t, groupcheck.Etcd{Pattern: "*.shop.example.com", Servers: []string{"https://one:1", "https://two:1"}, Stopped: true}, planned[0])
+	assert.False(t, planned[1].Stopped || planned[2].Stopped)
 }
