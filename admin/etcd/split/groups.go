@@ -512,6 +512,7 @@ func (m *move) hand(ctx context.Context) error {
 // settle ends a move, unless a replica has done so: the etcd that had the objects says that they have left, and the other one from which
 // resourceVersion on it has them. That is beyond what clients know of the former, which others may have raised until the switch.
 func (m *move) settle(ctx context.Context) error {
+	m.tell("ending the move")
 	if !m.away {
 		if err := m.markLeft(ctx); err != nil {
 			return err
@@ -527,7 +528,7 @@ func (m *move) settle(ctx context.Context) error {
 		}
 		if !at.Record.Pending {
 			m.result.Floor = at.Record.Floor
-			return nil
+			return m.agree(ctx, at.Record.Move)
 		}
 		last, err := revision(ctx, m.source)
 		if err != nil {
@@ -544,6 +545,23 @@ func (m *move) settle(ctx context.Context) error {
 			return fmt.Errorf("cannot write to the target: %w", err)
 		}
 	}
+}
+
+// agree returns an error if the shared etcd does not say any more that this move has brought the objects to the partition's etcd. Replicas that
+// have looked since may have used the shared one until the other one said that it has them.
+func (m *move) agree(ctx context.Context, move string) error {
+	if !m.away {
+		return nil
+	}
+	at, err := m.keys.Read(ctx, m.shared)
+	if err != nil {
+		return fmt.Errorf("cannot read from --%s: %w", m.GroupOptions.Shared.Flag, err)
+	}
+	if !at.IsOwn() || at.Record.Move != move {
+		return fmt.Errorf("something else than this command has changed the record of the group in --%s during the move, and replicas may have "+
+			"written there since: compare the objects in both, and run this again, which says how to go on", m.GroupOptions.Shared.Flag)
+	}
+	return nil
 }
 
 // markLeft has replicas read nothing from the partition's etcd any more, also those that have not heard of the switch.

@@ -517,6 +517,29 @@ func TestAMoveThatTheSharedEtcdHasForgotten(t *testing.T) {
 	}
 }
 
+// A replica that looks then takes the objects from the shared etcd, until the other one says that it has them.
+func TestAMoveWhoseSwitchIsUndoneFails(t *testing.T) {
+	t.Parallel()
+	for name, forgery := range map[string]clientv3.Op{
+		"deleted": clientv3.OpDelete(movedKeys.Record), "elsewhere": movedKeys.Put(placement.Record{Move: "forged"}),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := newMoving(t)
+			objects := contents(t, p.source, widgetsP)
+			_, err := p.move(t.Context(), away, func(line string) {
+				if line == "ending the move" {
+					_, err := p.source.Do(t.Context(), forgery)
+					assert.NoError(t, err)
+				}
+			}, nil)
+			require.ErrorContains(t, err, "has changed the record of the group in --extensions-etcd during the move")
+			assert.Equal(t, objects, contents(t, p.source, widgetsP))
+			assert.Equal(t, objects, contents(t, p.target, widgetsP))
+		})
+	}
+}
+
 // Such a record would have clients see the objects of before the move back.
 func TestARecordOfBeforeOpensNoEtcdThatTheObjectsHaveLeft(t *testing.T) {
 	t.Parallel()

@@ -89,6 +89,9 @@ func (f *finder) next(ctx context.Context) (*place, error) {
 // newPlace returns the place that an etcd is, which has said so.
 func (f *finder) newPlace(etcd storagebackend.Config, at State) *place {
 	p := &place{group: f.group, etcd: etcd, own: f.atShared.IsOwn(), record: f.atShared.record(), floor: at.record().Floor}
+	if !p.own && f.own != nil {
+		p.consent = f.atOwn.Revision
+	}
 	p.reach(at.Revision)
 	p.here.Store(at.Revision)
 	p.known.Store(shut)

@@ -79,6 +79,25 @@ func TestARecordInTheSharedEtcdAloneMovesNothing(t *testing.T) {
 	}
 }
 
+// Between the switch of a move and its end, the shared etcd has the objects, too.
+func TestAMoveWhoseSwitchIsUndoneLeavesOneEtcd(t *testing.T) {
+	t.Parallel()
+	e := startEtcds(t)
+	running := e.storage(t, true)
+	_, err := e.shared.Put(t.Context(), "/registry/example.com/boats/copied", `{"metadata":{"name":"copied"}}`)
+	require.NoError(t, err)
+	put(t, e.own, Record{Own: true, Move: "first", Pending: true})
+	require.NoError(t, create(t, running, "a"), "the move has not switched, as far as the etcds say")
+	require.False(t, has(t, e.own))
+
+	put(t, e.own, Record{Own: true, Move: "first"})
+	require.Eventually(t, func() bool { return create(t, running, "b") != nil }, patience, 10*time.Millisecond)
+	requireUnavailable(t, create(t, running, "c"), "the API group example.com is unavailable")
+	put(t, e.shared, Record{Own: true, Move: "first"})
+	require.Eventually(t, func() bool { return create(t, running, "d") == nil }, patience, 10*time.Millisecond)
+	require.True(t, has(t, e.own))
+}
+
 // The shared etcd may name an etcd of before, which has no newer objects.
 func TestARecordInTheSharedEtcdAloneBringsNothingBack(t *testing.T) {
 	t.Parallel()

@@ -75,6 +75,8 @@ type place struct {
 	// record is that of the shared etcd, or its zero value if there is none. floor is the first resourceVersion of the place.
 	record Record
 	floor  int64
+	// consent is the revision of the group's own etcd at which that had no objection to the shared one, or 0 if the replica has no such etcd.
+	consent int64
 	// known is the revision up to which the fence is known to be open, here that up to which etcd is known to have the objects, and
 	// reached one that etcd has had.
 	known, here, reached atomic.Int64
@@ -196,11 +198,21 @@ func raiseTo(number *atomic.Int64, to int64) {
 
 // follow returns once the objects have moved, and has their new place found. The revision is that of the shared etcd.
 func (p *place) follow(revision int64) {
-	if p.own {
+	switch {
+	case p.own:
 		go func() {
 			p.await(&p.etcd, p.here.Load(), func(_ context.Context, kvs []*mvccpb.KeyValue) (bool, error) {
 				record, err := recordOf(kvs)
 				return err != nil || p.left(record), nil //nolint:nilerr // it says nothing of the objects
+			})
+			p.leave()
+		}()
+	case p.consent > 0:
+		// A move that has switched may lose the record in the shared etcd before it says in the own one that the objects are there.
+		go func() {
+			p.await(p.group.own, p.consent, func(_ context.Context, kvs []*mvccpb.KeyValue) (bool, error) {
+				record, err := recordOf(kvs)
+				return err == nil && State{Record: record}.IsHome(), nil //nolint:nilerr // it says nothing of the objects
 			})
 			p.leave()
 		}()
