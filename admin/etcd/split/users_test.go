@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -37,7 +38,8 @@ type guarded struct {
 
 const replica, emptyGroup = "tripod-extensions-big", "example.org"
 
-func startGuarded(t *testing.T) guarded {
+// startGuarded starts one with a partition that has groups.
+func startGuarded(t *testing.T, groups ...string) guarded {
 	t.Helper()
 	store, err := certs.Open(t.TempDir())
 	require.NoError(t, err)
@@ -45,7 +47,7 @@ func startGuarded(t *testing.T) guarded {
 	require.NoError(t, err)
 	_, err = ca.Ensure("server", certs.Leaf{CommonName: "etcd", IPs: []net.IP{net.IPv4(127, 0, 0, 1)}, Server: true, Client: true})
 	require.NoError(t, err)
-	for _, user := range []string{access.Root, replica} {
+	for _, user := range []string{access.Root, access.Extensions, replica} {
 		_, err := ca.Ensure(user, certs.Leaf{CommonName: user, Client: true})
 		require.NoError(t, err)
 	}
@@ -54,14 +56,19 @@ func startGuarded(t *testing.T) guarded {
 	})
 	g := guarded{url, store, ca}
 	require.NoError(t, access.Apply(t.Context(), g.root(t), access.Options{
-		Prefix: "/registry", Partitions: partitions.Table{"big": {movedGroup, emptyGroup}}, Progress: func(string) {},
+		Prefix: "/registry", Partitions: partitions.Table{"big": groups}, Progress: func(string) {},
 	}))
 	return g
 }
 
 func (g guarded) root(t *testing.T) *clientv3.Client {
 	t.Helper()
-	client, err := access.Connect([]string{g.url}, g.ca.File(), g.store.CertFile(access.Root), g.store.KeyFile(access.Root))
+	return g.client(t, access.Root)
+}
+
+func (g guarded) client(t *testing.T, user string) *clientv3.Client {
+	t.Helper()
+	client, err := access.Connect([]string{g.url}, g.ca.File(), g.store.CertFile(user), g.store.KeyFile(user))
 	require.NoError(t, err)
 	t.Cleanup(func() { client.Close() }) //nolint:errcheck // nothing is pending
 	return client
@@ -101,28 +108,73 @@ func createWidget(t *testing.T, s storage.Interface, group, name string) error {
 	return s.Create(t.Context(), "/"+group+"/widgets/"+name, widget, nil, 0)
 }
 
+// groupsOf are the groups of a replica of the partition.
+func groupsOf(t *testing.T, shared, own guarded, hasOwn bool) *placement.Groups {
+	t.Helper()
+	clients, there := &etcdclient.Clients{}, []storagebackend.Config{shared.config(), own.config()}
+	t.Cleanup(func() { // an etcd waits for the watches of its clients when it ends
+		for _, config := range there {
+			if client, err := clients.Client(&config); assert.NoError(t, err) {
+				client.Close() //nolint:errcheck // nothing is pending
+			}
+		}
+	})
+	return &placement.Groups{
+		Clients: clients, Shared: there[0], Name: "extensions-big",
+		Own: func(string) (storagebackend.Config, bool) { return there[1], hasOwn },
+	}
+}
+
+// The groups below a suffix are no range of keys, so the user of extensions reaches them in the shared etcd.
+func TestAStolenUserMovesNoGroupOutOfItsOwnEtcd(t *testing.T) {
+	t.Parallel()
+	const group = "team.example.com"
+	keys := placement.KeysOf("/registry", group)
+	shared, own := startGuarded(t, "*.example.com"), startGuarded(t, "*.example.com")
+	_, err := shared.root(t).Put(t.Context(), crds+"widgets."+group, "{}")
+	require.NoError(t, err)
+	running, starting := widgetsOf(t, groupsOf(t, shared, own, true), group), widgetsOf(t, groupsOf(t, shared, own, true), group)
+	require.NoError(t, createWidget(t, running, group, "a"))
+	items := func(s storage.Interface) int {
+		list := &unstructured.UnstructuredList{}
+		require.NoError(t, s.GetList(t.Context(), "/"+group+"/widgets", storage.ListOptions{Recursive: true, Predicate: storage.Everything}, list))
+		return len(list.Items)
+	}
+
+	thief := shared.client(t, access.Extensions)
+	_, err = thief.Txn(t.Context()).Then(keys.Put(placement.Record{Move: "forged"}), clientv3.OpPut(keys.Objects+"widgets/forged", "{}")).Commit()
+	require.NoError(t, err, "it reaches the group")
+	err = createWidget(t, starting, group, "b")
+	require.True(t, apierrors.IsServiceUnavailable(err), "%v", err)
+	for _, name := range []string{"c", "d", "e"} {
+		require.NoError(t, createWidget(t, running, group, name))
+	}
+	assert.Equal(t, 4, items(running))
+
+	o := GroupOptions{
+		Shared: shared.etcd("extensions-etcd", access.Root), Own: own.etcd("partition-etcd", access.Root), Prefix: "/registry",
+		To: away, Groups: []string{group}, Progress: func(string) {}, ahead: fewAhead,
+	}
+	_, err = MoveGroups(t.Context(), o)
+	require.ErrorContains(t, err, "both have objects")
+	_, err = shared.root(t).Delete(t.Context(), keys.Objects+"widgets/forged")
+	require.NoError(t, err)
+	_, err = MoveGroups(t.Context(), o)
+	require.NoError(t, err)
+	require.Eventually(t, func() bool { return createWidget(t, starting, group, "b") == nil }, time.Minute, 10*time.Millisecond)
+	assert.Equal(t, 5, items(starting))
+	assert.Equal(t, 5, items(running))
+	assert.Empty(t, contents(t, shared.root(t), keys.Objects+"widgets/"))
+}
+
 // Etcds with users let the command move as root, and a replica follow with its own rights, which are those for its groups.
 func TestGroupsMoveBetweenEtcdsWithUsers(t *testing.T) {
 	t.Parallel()
-	shared, own := startGuarded(t), startGuarded(t)
+	shared, own := startGuarded(t, movedGroup, emptyGroup), startGuarded(t, movedGroup, emptyGroup)
 	_, err := shared.root(t).Put(t.Context(), crds+"widgets."+movedGroup, "{}")
 	require.NoError(t, err)
-	groups := func(hasOwn bool) *placement.Groups {
-		clients, there := &etcdclient.Clients{}, []storagebackend.Config{shared.config(), own.config()}
-		t.Cleanup(func() { // an etcd waits for the watches of its clients when it ends
-			for _, config := range there {
-				if client, err := clients.Client(&config); assert.NoError(t, err) {
-					client.Close() //nolint:errcheck // nothing is pending
-				}
-			}
-		})
-		return &placement.Groups{
-			Clients: clients, Shared: there[0], Name: "extensions-big",
-			Own: func(string) (storagebackend.Config, bool) { return there[1], hasOwn },
-		}
-	}
-	require.NoError(t, createWidget(t, widgetsOf(t, groups(false), movedGroup), movedGroup, "a"))
-	with := groups(true)
+	require.NoError(t, createWidget(t, widgetsOf(t, groupsOf(t, shared, own, false), movedGroup), movedGroup, "a"))
+	with := groupsOf(t, shared, own, true)
 	s := widgetsOf(t, with, movedGroup)
 	require.NoError(t, createWidget(t, s, movedGroup, "b"))
 	require.Eventually(t, func() bool {
