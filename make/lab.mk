@@ -8,7 +8,7 @@ kubeadm-asset:
 	GOWORK=off go build -C tools/e2e -ldflags "$(LDFLAGS)" -o $(abspath $(ASSETS))/ k8s.io/kubernetes/cmd/kubeadm
 
 .PHONY: e2e-join
-e2e-join: e2e-assets test-assets kubeadm-asset $(ASSETS)/proxy-server $(ASSETS)/proxy-agent $(TOOLS)/gotestsum ## Install the chart with controllers, and have another node join it by kubeadm; 5 minutes.
+e2e-join: e2e-assets test-assets kubeadm-asset $(ASSETS)/proxy-server $(ASSETS)/proxy-agent $(TOOLS)/gotestsum ## Install the preset cluster of the chart, and have another node join it by kubeadm; 5 minutes.
 	$(TOOLS)/gotestsum --format standard-verbose --packages=./e2e/join -- -count=1 -timeout 40m $(E2E_ARGS)
 
 # The upgrade needs a second build, whose version is another.

@@ -102,6 +102,7 @@ func TestWrongConfigurationsAreRefused(t *testing.T) {
 		"the CA of the API is missing":                                   func(c *Config) { c.CA = nil },
 		"port":                                                           func(c *Config) { c.Endpoint = "api.example.com:https" },
 		"serviceSubnet":                                                  func(c *Config) { c.ServiceCIDR = "10.0.0.0" },
+		`the KubeProxyConfiguration: error unmarshaling`:                 func(c *Config) { c.Addons.KubeProxyConfig = []byte("mod: ipvs\n") },
 		`unknown field "maxPod"`: func(c *Config) {
 			c.Kubelet = []byte("apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\nmaxPod: 1\n")
 		},

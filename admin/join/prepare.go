@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+	kubeproxyconfig "k8s.io/kube-proxy/config/v1alpha1"
 	kubeletconfig "k8s.io/kubelet/config/v1beta1"
 	kubeadmapi "k8s.io/kubernetes/cmd/kubeadm/app/apis/kubeadm"
 	kubeadmapiv1 "k8s.io/kubernetes/cmd/kubeadm/app/apis/kubeadm/v1beta4"
@@ -42,6 +43,8 @@ type Config struct {
 	DNSDomain string
 	// Kubelet is a KubeletConfiguration with the fields that shall differ from what kubeadm chooses, in YAML. It may be empty.
 	Kubelet []byte
+	// Addons are installed besides.
+	Addons Addons
 }
 
 // Validate returns an error if kubeadm would not accept the configuration.
@@ -77,6 +80,12 @@ func (c Config) kubeadm() (*kubeadmapi.InitConfiguration, error) {
 		}
 		documents = append(documents, c.Kubelet)
 	}
+	if len(c.Addons.KubeProxyConfig) > 0 {
+		if err := yaml.UnmarshalStrict(c.Addons.KubeProxyConfig, &kubeproxyconfig.KubeProxyConfiguration{}); err != nil {
+			return nil, fmt.Errorf("the KubeProxyConfiguration: %w", err)
+		}
+		documents = append(documents, c.Addons.KubeProxyConfig)
+	}
 	for _, object := range []any{cluster, here} {
 		document, err := yaml.Marshal(object)
 		if err != nil {
@@ -109,6 +118,7 @@ func Prepare(ctx context.Context, client kubernetes.Interface, c Config) error {
 		func() error { return node.AutoApproveNodeCertificateRotation(client) },
 		func() error { return clusterinfo.CreateClusterInfoRBACRules(client) },
 		func() error { return clusterinfo.CreateBootstrapConfigMapIfNotExists(client, info) },
+		func() error { return c.Addons.install(cfg, client) },
 	} {
 		if err := step(); err != nil {
 			return err

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
@@ -31,14 +32,14 @@ func newJoinCommand() *cobra.Command {
 
 func newJoinPrepareCommand() *cobra.Command {
 	var c join.Config
-	var kubeconfig, server, kubelet string
+	var kubeconfig, server, kubelet, kubeProxy string
 	var timeout time.Duration
 	cmd := &cobra.Command{
 		Use:   "prepare --endpoint HOST:PORT",
 		Short: "Write what kubeadm join reads",
 		Long: `Write the ConfigMaps and the rights that kubeadm init would write for nodes that join: cluster-info in kube-public, kubeadm-config and
-kubelet-config in kube-system, and the roles of bootstrap tokens and nodes. Run it again to change them. The cluster needs kube-controller-manager,
-which signs the certificates of kubelets.`,
+kubelet-config in kube-system, and the roles of bootstrap tokens and nodes. With --coredns and --kube-proxy, also install these addons of
+kubeadm. Run it again to change them. The cluster needs kube-controller-manager, which signs the certificates of kubelets.`,
 		Example: `  tripod join prepare --kubeconfig tripod.kubeconfig --endpoint api.example.com:443 --service-cidr 10.0.0.0/16
   tripod join token --kubeconfig tripod.kubeconfig`,
 		Args: cobra.NoArgs,
@@ -51,10 +52,11 @@ which signs the certificates of kubelets.`,
 				return err
 			}
 			c.Version, c.CA = version.Get().GitVersion, config.CAData
-			if kubelet != "" {
-				if c.Kubelet, err = os.ReadFile(kubelet); err != nil {
-					return fmt.Errorf("--kubelet-config: %w", err)
-				}
+			if c.Kubelet, err = readOptional("kubelet-config", kubelet); err != nil {
+				return err
+			}
+			if c.Addons.KubeProxyConfig, err = readOptional("kube-proxy-config", kubeProxy); err != nil {
+				return err
 			}
 			client, err := kubernetes.NewForConfig(rest.AddUserAgent(config, "tripod"))
 			if err != nil {
@@ -75,11 +77,36 @@ which signs the certificates of kubelets.`,
 	fs.StringVar(&c.DNSDomain, "service-dns-domain", "cluster.local", "domain of the names of Services")
 	fs.StringVar(&kubelet, "kubelet-config", "",
 		"file with a KubeletConfiguration for all nodes; it needs only what shall differ from kubeadm's")
+	addAddonFlags(fs, &c.Addons, &kubeProxy)
 	fs.DurationVar(&timeout, "timeout", time.Minute, "how long to wait for the API")
 	if err := cmd.MarkFlagRequired("endpoint"); err != nil {
 		panic(err) // there is no such flag
 	}
 	return cmd
+}
+
+// addAddonFlags adds the flags of addons. The file with the configuration of kube-proxy is read later.
+func addAddonFlags(fs *pflag.FlagSet, a *join.Addons, kubeProxyConfig *string) {
+	fs.BoolVar(&a.CoreDNS, "coredns", false, "install CoreDNS")
+	fs.StringVar(&a.CoreDNSImage.Repository, "coredns-image-repository", "", "where the image coredns is (default registry.k8s.io/coredns)")
+	fs.StringVar(&a.CoreDNSImage.Tag, "coredns-image-tag", "", "tag of the image of CoreDNS (default that of kubeadm)")
+	fs.BoolVar(&a.KubeProxy, "kube-proxy", false, "install kube-proxy")
+	fs.StringVar(&a.KubeProxyImage.Repository, "kube-proxy-image-repository", "", "where the image kube-proxy is (default registry.k8s.io)")
+	fs.StringVar(&a.KubeProxyImage.Tag, "kube-proxy-image-tag", "", "tag of the image of kube-proxy (default the version of Kubernetes)")
+	fs.StringVar(kubeProxyConfig, "kube-proxy-config", "",
+		"file with a KubeProxyConfiguration; it needs only what shall differ from kubeadm's")
+}
+
+// readOptional returns the content of the file that a flag names, or nothing if the flag is not given.
+func readOptional(flag, file string) ([]byte, error) {
+	if file == "" {
+		return nil, nil
+	}
+	content, err := os.ReadFile(file) //nolint:gosec // the user names it
+	if err != nil {
+		return nil, fmt.Errorf("--%s: %w", flag, err)
+	}
+	return content, nil
 }
 
 func newJoinTokenCommand() *cobra.Command {

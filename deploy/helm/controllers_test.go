@@ -25,6 +25,7 @@ import (
 
 const (
 	withControllers = "{controllerManager: {enabled: true}, scheduler: {enabled: true}}"
+	withAddons      = "{controllerManager: {enabled: true}, join: {enabled: true, endpoint: 'api.example.com:443', coreDNS: {enabled: true}, kubeProxy: {enabled: true}}}"
 	withJoin        = "{controllerManager: {enabled: true}, join: {enabled: true, endpoint: 'api.example.com:443'}}"
 )
 

@@ -20,12 +20,12 @@ import (
 )
 
 // withEndpoints are the values that the presets cluster and ha need.
-const withEndpoints = "{join: {endpoint: 'api.example.com:443'}, konnectivity: {endpoint: 'tunnel.example.com:8132'}}"
+const withEndpoints = "{join: {endpoint: '192.0.2.7:443'}, konnectivity: {endpoint: 'tunnel.example.com:8132'}}"
 
-// presets returns what presets.yaml gives, by preset.
+// presets returns what presets.json gives, by preset.
 func presets(t *testing.T) map[string]map[string]any {
 	t.Helper()
-	data, err := os.ReadFile(filepath.Join(chart, "presets.yaml"))
+	data, err := os.ReadFile(filepath.Join(chart, "presets.json"))
 	require.NoError(t, err)
 	var all map[string]map[string]any
 	require.NoError(t, yaml.UnmarshalStrict(data, &all))
@@ -43,6 +43,7 @@ func TestEachPresetGivesTheSameValues(t *testing.T) {
 	given := map[string][]string{}
 	for name, preset := range all {
 		paths := given[name]
+		delete(preset["controllerManager"].(map[string]any), "controllers") // its keys are names of controllers
 		leaves("", preset, &paths)
 		slices.Sort(paths)
 		given[name] = paths
@@ -86,8 +87,8 @@ func TestPresets(t *testing.T) {
 		controllers              string
 		join, tunnels, snapshots bool
 	}{
-		"default":                           {"", "", with(one, map[string]int64{"controller-manager": 1}), "namespace-controller,", false, false, false},
-		"api":                               {"api", "", with(one, map[string]int64{"controller-manager": 1}), "namespace-controller,", false, false, false},
+		"default":                           {"", "", with(one, map[string]int64{"controller-manager": 1}), "certificatesigningrequest-approving-controller,", false, false, false},
+		"api":                               {"api", "", with(one, map[string]int64{"controller-manager": 1}), "certificatesigningrequest-approving-controller,", false, false, false},
 		"cluster":                           {"cluster", withEndpoints, with(one, both), all, true, true, true},
 		"ha":                                {"ha", withEndpoints, two, all, true, true, true},
 		"api with all controllers":          {"api", "controllerManager: {enabled: true}", with(one, map[string]int64{"controller-manager": 2}), all, false, false, false},
@@ -95,7 +96,7 @@ func TestPresets(t *testing.T) {
 		"api with other controllers":        {"api", "controllerManager: {replicas: 3, controllers: [job-controller]}", with(one, map[string]int64{"controller-manager": 3}), "job-controller", false, false, false},
 		"api with nodes":                    {"api", withJoin, with(one, map[string]int64{"controller-manager": 2}), all, true, false, false},
 		"cluster with nothing of a cluster": {"cluster", none, one, "", false, false, false},
-		"cluster without konnectivity":      {"cluster", "{join: {endpoint: 'a:443'}, konnectivity: {enabled: false}}", with(one, both), all, true, false, true},
+		"cluster without konnectivity":      {"cluster", "{join: {endpoint: '192.0.2.7:443'}, konnectivity: {enabled: false}}", with(one, both), all, true, false, true},
 		"cluster with an etcd of others":    {"cluster", merged(t, "join: {enabled: false}", withExternal), with(map[string]int64{"aggregator": 1, "core": 1, "extensions": 1}, both), all, false, false, false},
 		"cluster whose data has no volume":  {"cluster", "{join: {enabled: false}, etcd: {persistence: {enabled: false}}}", with(one, both), all, false, false, false},
 		"ha with other replicas":            {"ha", merged(t, withEndpoints, "{core: {replicas: 5}, extensions: {replicas: 1}, etcd: {replicas: 1}, controllerManager: {replicas: 1}}"), with(two, map[string]int64{"core": 5, "extensions": 1, "etcd": 1, "controller-manager": 1}), all, true, true, true},
@@ -129,6 +130,8 @@ func TestPresets(t *testing.T) {
 
 func TestAPresetThatContradictsOtherValuesIsRefused(t *testing.T) {
 	for values, want := range map[string]string{
+		"{preset: cluster, join: {endpoint: 'a:443'}, konnectivity: {enabled: false}}": "preset cluster needs advertise.address",
+		"{preset: cluster, join: {coreDNS: {imageRepository: 'https://a'}}}":           "at '/join/coreDNS/imageRepository'",
 		"preset: large": "at '/preset': value must be one of 'api', 'cluster', 'ha'",
 		"join: {enabled: true, endpoint: 'a:443'}":     "join.enabled needs the controllers of nodes, which preset api does not run",
 		"{preset: api, konnectivity: {enabled: true}}": "konnectivity.enabled needs join.enabled",
@@ -140,7 +143,7 @@ func TestAPresetThatContradictsOtherValuesIsRefused(t *testing.T) {
 		"{preset: cluster, controllerManager: {controllers: []}}":                     "at '/controllerManager/controllers'",
 		"services: {wardle: {image: {repository: a}, replicas: preset}}":              "at '/services/wardle/replicas'",
 		"{preset: ha, join: {enabled: false}, etcd: {persistence: {enabled: false}}}": "need etcd.persistence.enabled",
-		"{preset: cluster, join: {endpoint: 'a:443'}, konnectivity: {enabled: false}, authentication: {bootstrapTokens: false}}": "join.enabled needs authentication.bootstrapTokens",
+		"{preset: cluster, join: {endpoint: '192.0.2.7:443'}, konnectivity: {enabled: false}, authentication: {bootstrapTokens: false}}": "join.enabled needs authentication.bootstrapTokens",
 	} {
 		t.Run(values, func(t *testing.T) {
 			t.Parallel()
@@ -148,4 +151,67 @@ func TestAPresetThatContradictsOtherValuesIsRefused(t *testing.T) {
 			require.ErrorContains(t, err, want)
 		})
 	}
+}
+
+// Pods on nodes find the API where nodes find it: they do not reach the addresses of pods of the cluster that Tripod runs in.
+func TestAPresetKnowsWhereClientsOfTheServiceFindTheAPI(t *testing.T) {
+	const atNodes = "service: {type: NodePort, nodePort: 30443}"
+	const tunnels = "konnectivity: {endpoint: 'a:1'}"
+	for name, test := range map[string]struct{ values, address, port string }{
+		"api":                            {"{}", "$(POD_IP)", "6443"},
+		"api at a node port":             {atNodes, "$(POD_IP)", "6443"},
+		"nodes without a preset":         {merged(t, withJoin, atNodes), "$(POD_IP)", "6443"},
+		"a cluster without nodes":        {merged(t, "{preset: cluster, join: {enabled: false}}", atNodes), "$(POD_IP)", "6443"},
+		"a node port":                    {merged(t, "preset: cluster", withEndpoints, atNodes), "$(HOST_IP)", "30443"},
+		"a load balancer":                {merged(t, "preset: ha", "join: {endpoint: '192.0.2.9:8443'}", tunnels), "192.0.2.9", "8443"},
+		"a load balancer with IPv6":      {merged(t, "preset: ha", "join: {endpoint: '[2001:db8::7]:443'}", tunnels), "2001:db8::7", "443"},
+		"a load balancer that is a name": {merged(t, "preset: ha", "{join: {endpoint: 'a:443'}, advertise: {address: 192.0.2.9, port: 443}}", tunnels), "192.0.2.9", "443"},
+		"values that win":                {merged(t, "preset: cluster", withEndpoints, atNodes, "advertise: {address: podIP, port: 7443}"), "$(POD_IP)", "7443"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := render(t, test.values)
+			checkAccepted(t, r)
+			assert.Contains(t, r.text, "- --advertise-address="+test.address+"\n")
+			assert.Contains(t, r.text, "- --advertise-port="+test.port+"\n")
+		})
+	}
+}
+
+func TestAgentsReachServersAtTheHostOfNodesIfTheServiceHasANodePort(t *testing.T) {
+	const atNodes = "{preset: cluster, service: {type: NodePort, nodePort: 30443}, join: {endpoint: '192.0.2.7:30443'}, konnectivity: {service: {nodePort: 30132}}}"
+	for values, want := range map[string]string{
+		"{}":                                     "--proxy-server-host=192.0.2.7\n                - --proxy-server-port=30132\n",
+		"konnectivity: {endpoint: 'other:8132'}": "--proxy-server-host=other\n                - --proxy-server-port=8132\n",
+	} {
+		assert.Contains(t, render(t, merged(t, atNodes, values)).text, want)
+	}
+}
+
+func TestTheJobOfNodesInstallsWhatKubeadmDoes(t *testing.T) {
+	args := func(values ...string) (args []string, applied []string) {
+		r := render(t, merged(t, append([]string{withEndpoints}, values...)...))
+		checkAccepted(t, r)
+		for _, p := range r.pods(t) {
+			for _, c := range slices.Concat(p.spec.InitContainers, p.spec.Containers) {
+				if slices.Contains(c.Args, "prepare") {
+					args = c.Args
+				}
+				if slices.Contains(c.Args, "--force-conflicts") {
+					applied = append(applied, c.Name)
+				}
+			}
+		}
+		return args, applied
+	}
+	flags, applied := args("preset: cluster")
+	assert.Subset(t, flags, []string{"--coredns", "--kube-proxy", "--kube-proxy-config=/etc/tripod/kubelet/kube-proxy.yaml"})
+	assert.Equal(t, []string{"konnectivity"}, applied)
+	flags, applied = args("{preset: ha, join: {coreDNS: {enabled: false}, kubeProxy: {enabled: false}, podNetwork: 'a: b'}, konnectivity: {enabled: false}}")
+	assert.NotContains(t, strings.Join(flags, " "), "coredns")
+	assert.NotContains(t, strings.Join(flags, " "), "kube-proxy")
+	assert.Equal(t, []string{"network"}, applied)
+	flags, applied = args(withJoin)
+	assert.NotContains(t, strings.Join(flags, " "), "kube-proxy", "what join.enabled meant before there were presets")
+	assert.Empty(t, applied)
 }

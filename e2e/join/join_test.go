@@ -58,6 +58,7 @@ func TestANodeJoinsAndLeaves(t *testing.T) {
 		{"has tunnels", hasTunnels},
 		{"runs pods", runsPods},
 		{"runs webhooks and an API server", runsServersOfTheAPI},
+		{"deletes a namespace", namespaceGoes},
 		{"outlives a controller manager", controllerManagerEnds},
 		{"leaves", leaves},
 	} {
@@ -85,10 +86,9 @@ func joins(t *testing.T, node *kindcluster.Cluster) {
 	assert.NotEmpty(t, requests.Items[0].Status.Certificate, "kube-controller-manager has signed it")
 }
 
-// becomesReady installs what users choose themselves: a network, kube-proxy and CoreDNS.
+// becomesReady waits for what the release has installed: a network, kube-proxy and CoreDNS.
 func becomesReady(t *testing.T, node *kindcluster.Cluster) {
-	installNetwork(t, node)
-	installAddons(t, node)
+	kubectl(t, "", "--namespace=kube-system", "get", "configmap", "network")
 	framework.Eventually(t, "the node is ready", func(ctx context.Context) error {
 		joined, err := client.CoreV1().Nodes().Get(ctx, node.NodeName(), metav1.GetOptions{})
 		if err != nil {
@@ -107,6 +107,14 @@ func becomesReady(t *testing.T, node *kindcluster.Cluster) {
 	for _, object := range []string{"daemonset/" + constants.KubeProxy, "deployment/" + constants.CoreDNSDeploymentName} {
 		kubectl(t, "", "--namespace=kube-system", "rollout", "status", "--timeout=3m", object)
 	}
+}
+
+// namespaceGoes deletes a namespace in which a pod runs.
+func namespaceGoes(t *testing.T, _ *kindcluster.Cluster) {
+	kubectl(t, "", "create", "namespace", "going")
+	kubectl(t, servers, "--namespace=going", "apply", "-f", "-")
+	kubectl(t, "", "--namespace=going", "rollout", "status", "--timeout=3m", "deployment/server")
+	kubectl(t, "", "delete", "namespace", "going", "--timeout=2m")
 }
 
 // runsPods uses pods as users do, and has them use the API.

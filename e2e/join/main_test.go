@@ -9,7 +9,9 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
+	"text/template"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -17,6 +19,7 @@ import (
 	"k8s.io/kubernetes/cmd/kubeadm/app/constants"
 
 	"github.com/tripod-k8s/tripod/e2e/environment"
+	"github.com/tripod-k8s/tripod/e2e/kindcluster"
 	"github.com/tripod-k8s/tripod/e2e/release"
 	"github.com/tripod-k8s/tripod/test/framework"
 )
@@ -55,7 +58,7 @@ func setup(ctx context.Context, e *environment.Environment) error {
 	return err
 }
 
-// valuesOf returns the values of docs/install.md for this cluster.
+// valuesOf returns the values of a cluster, with what this one needs besides: its addresses, and images that need no registry.
 func valuesOf(ctx context.Context, e *environment.Environment) (release.Values, error) {
 	values, err := e.Values(ctx, environment.NodePort)
 	if err != nil {
@@ -66,31 +69,68 @@ func valuesOf(ctx context.Context, e *environment.Environment) (release.Values, 
 		return nil, err
 	}
 	endpoint = fmt.Sprintf("%s:%d", address, environment.NodePort)
-	scheduler, err := e.Program(e.Cluster, constants.KubeScheduler)
+	images := map[string]release.Values{}
+	for _, program := range []string{constants.KubeScheduler, tunnelServer, tunnelAgent} { // the node that joins gets the agent, too
+		if images[program], err = e.Program(e.Cluster, program); err != nil {
+			return nil, err
+		}
+	}
+	join, err := joinOf(ctx, e)
 	if err != nil {
 		return nil, err
 	}
-	server, err := e.Program(e.Cluster, tunnelServer)
-	if err != nil {
-		return nil, err
-	}
-	agent, err := e.Program(e.Cluster, tunnelAgent) // the node that joins gets it, too
-	if err != nil {
-		return nil, err
-	}
-	values["clusterCIDR"] = podCIDR
-	values["advertise"] = release.Values{"address": "hostIP", "port": environment.NodePort}
-	values["join"] = release.Values{"enabled": true, "endpoint": endpoint, "kubeletConfiguration": inKind}
+	values["preset"], values["join"], values["clusterCIDR"] = "cluster", join, podCIDR
 	values["konnectivity"] = release.Values{
-		"enabled": true, "endpoint": fmt.Sprintf("%s:%d", address, environment.OtherNodePort),
 		"service": release.Values{"nodePort": environment.OtherNodePort},
-		"server":  release.Values{"image": server}, "agent": release.Values{"image": agent},
+		"server":  release.Values{"image": images[tunnelServer]}, "agent": release.Values{"image": images[tunnelAgent]},
 	}
-	values["controllerManager"].(release.Values)["enabled"] = true
-	values["scheduler"] = release.Values{"enabled": true, "image": scheduler}
+	values["scheduler"] = release.Values{"image": images[constants.KubeScheduler]}
+	// Not every node image provisions volumes.
+	values["etcd"].(release.Values)["snapshots"] = release.Values{"volume": release.Values{"emptyDir": release.Values{}}}
 	// With these requests all pods fit on a node of two processors.
 	values["core"] = release.Values{"replicas": 2, "resources": release.Values{"requests": release.Values{"cpu": "20m"}}}
 	return values, nil
+}
+
+// joinOf returns the values of nodes that join. Their node image has CoreDNS, and a kube-proxy that may be older than Tripod.
+func joinOf(ctx context.Context, e *environment.Environment) (release.Values, error) {
+	_, dns, err := e.Cluster.Image(ctx, constants.CoreDNSImageName)
+	if err != nil {
+		return nil, err
+	}
+	_, proxy, err := e.Cluster.Image(ctx, constants.KubeProxy)
+	if err != nil {
+		return nil, err
+	}
+	network, err := networkOf(ctx, e.Cluster)
+	if err != nil {
+		return nil, err
+	}
+	return release.Values{
+		"endpoint": endpoint, "kubeletConfiguration": inKind, "podNetwork": network,
+		"coreDNS": release.Values{"imageTag": dns},
+		// In a container, kube-proxy cannot set limits of the kernel.
+		"kubeProxy": release.Values{"imageTag": proxy, "configuration": release.Values{"conntrack": release.Values{"maxPerCore": 0}}},
+	}, nil
+}
+
+// networkOf returns manifests for the network of pods: kind's, unless the node image brings a configuration of its own and has none, and an object that
+// tells whether they are there.
+func networkOf(ctx context.Context, cluster *kindcluster.Cluster) (string, error) {
+	const kinds = "/kind/manifests/default-cni.yaml"
+	manifest, err := cluster.Exec(ctx, nil, "sh", "-c", "if [ -e "+kinds+" ]; then cat "+kinds+"; fi")
+	if err != nil {
+		return "", err
+	}
+	parsed, err := template.New("network").Parse(manifest)
+	if err != nil {
+		return "", err
+	}
+	var filled strings.Builder
+	if err := parsed.Execute(&filled, struct{ PodSubnet string }{podCIDR}); err != nil {
+		return "", err
+	}
+	return filled.String() + "\n---\n{apiVersion: v1, kind: ConfigMap, metadata: {name: network, namespace: kube-system}}\n", nil
 }
 
 // inKind are fields with which a kubelet runs in a container, as kind sets them.

@@ -21,7 +21,7 @@ SPDX-License-Identifier: Apache-2.0
 {{- include "tripod.arguments.backend" . }}
 {{- include "tripod.arguments.clients" . }}
 - --aggregator-servers=https://{{ include "tripod.host" .root }}:{{ $values.service.port }}
-- --advertise-port={{ $values.advertise.port }}
+- --advertise-port={{ (include "tripod.advertise" .root | fromJson).port }}
 - --service-cluster-ip-range={{ $values.serviceClusterIPRange }}
 - --service-account-issuer={{ $values.serviceAccounts.issuer }}
 - --service-account-key-file=/etc/tripod/pki/service-account/tls.crt
@@ -82,7 +82,7 @@ SPDX-License-Identifier: Apache-2.0
 
 {{- define "tripod.arguments.aggregator" -}}
 {{- $fullname := include "tripod.fullname" .root }}
-{{- with .root.Values.advertise.address }}
+{{- with (include "tripod.advertise" .root | fromJson).address }}
 - --advertise-address={{ get (dict "podIP" "$(POD_IP)" "hostIP" "$(HOST_IP)") . | default . }}
 {{- end }}
 - --tls-cert-file=/etc/tripod/pki/apiserver/tls.crt

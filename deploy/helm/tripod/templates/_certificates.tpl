@@ -44,7 +44,7 @@ SPDX-License-Identifier: Apache-2.0
 {{- end -}}
 {{- if include "tripod.enabled" (dict "root" . "path" "konnectivity") -}}
 {{- $list = append $list (merge (dict "name" "konnectivity" "authority" "ca" "commonName" (include "tripod.konnectivity.user" .) "usages" $both)
-  (include "tripod.certificates.host" $values.konnectivity.endpoint | fromJson)) -}}
+  (include "tripod.konnectivity.endpoint" . | include "tripod.certificates.host" | fromJson)) -}}
 {{- end -}}
 {{- range $etcd := fromJsonArray (include "tripod.etcd.names" .) -}}
 {{- $authority := printf "%s-ca" $etcd -}}

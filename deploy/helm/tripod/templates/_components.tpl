@@ -84,9 +84,7 @@ too, and may have `groups` and `etcd`. */ -}}
 {{- else if include "tripod.isPartition" . -}}
 {{- get (include "tripod.partitions" .root | fromJson) .component | toJson -}}
 {{- else -}}
-{{- $values := deepCopy (get .root.Values .component) -}}
-{{- $_ := set $values "replicas" (include "tripod.preset.replicas" (dict "root" .root "component" .component "replicas" $values.replicas) | fromJsonArray | first) -}}
-{{- toJson $values -}}
+{{- get .root.Values .component | toJson -}}
 {{- end -}}
 {{- end -}}
 

@@ -14,13 +14,21 @@ SPDX-License-Identifier: Apache-2.0
 {{- toJson $all -}}
 {{- end -}}
 
+{{- /* The names of the controllers of kube-controller-manager, as a JSON list. */ -}}
+{{- define "tripod.controller.names" -}}
+{{- if .Values.controllerManager.controllers -}}
+{{- toJson .Values.controllerManager.controllers -}}
+{{- else -}}
+{{- (include "tripod.preset" . | fromJson).controllerManager.controllers | keys | sortAlpha | toJson -}}
+{{- end -}}
+{{- end -}}
+
 {{- /* The values of a controller, with what the preset gives, as JSON: dict root, controller. */ -}}
 {{- define "tripod.controller.values" -}}
 {{- $values := deepCopy (get .root.Values .controller.values) -}}
 {{- if eq .controller.values "controllerManager" -}}
-{{- range list "replicas" "controllers" -}}
-{{- $_ := set $values . (include "tripod.setting" (dict "root" $.root "path" (printf "controllerManager.%s" .)) | printf "{\"is\": %s}" | fromJson).is -}}
-{{- end -}}
+{{- $_ := set $values "replicas" (include "tripod.setting" (dict "root" .root "path" "controllerManager.replicas") | int) -}}
+{{- $_ := set $values "controllers" (include "tripod.controller.names" .root | fromJsonArray) -}}
 {{- end -}}
 {{- toJson $values -}}
 {{- end -}}

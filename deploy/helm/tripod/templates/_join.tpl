@@ -20,3 +20,22 @@ volumeMounts:
 - --kubeconfig=/etc/tripod/kubeconfig/kubeconfig
 - --server=https://{{ include "tripod.host" . }}:{{ .Values.service.port }}
 {{- end -}}
+
+{{- /* The flags for what kubeadm installs on nodes. */ -}}
+{{- define "tripod.join.addons" -}}
+{{- range $flag, $name := dict "coredns" "coreDNS" "kube-proxy" "kubeProxy" }}
+{{- $addon := get $.Values.join $name }}
+{{- if include "tripod.enabled" (dict "root" $ "path" (printf "join.%s" $name)) }}
+- --{{ $flag }}
+{{- with $addon.imageRepository }}
+- --{{ $flag }}-image-repository={{ . }}
+{{- end }}
+{{- with $addon.imageTag }}
+- --{{ $flag }}-image-tag={{ . }}
+{{- end }}
+{{- if eq $name "kubeProxy" }}
+- --kube-proxy-config=/etc/tripod/kubelet/kube-proxy.yaml
+{{- end }}
+{{- end }}
+{{- end }}
+{{- end -}}

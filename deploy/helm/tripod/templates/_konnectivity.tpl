@@ -159,7 +159,7 @@ automountServiceAccountToken: false
 {{- /* The agents: one on each node. */ -}}
 {{- define "tripod.konnectivity.agent" -}}
 {{- $agent := .Values.konnectivity.agent -}}
-{{- $endpoint := .Values.konnectivity.endpoint -}}
+{{- $endpoint := include "tripod.konnectivity.endpoint" . -}}
 apiVersion: apps/v1
 kind: DaemonSet
 metadata:

@@ -10,7 +10,6 @@ SPDX-License-Identifier: Apache-2.0
 {{- range $name, $given := .Values.extensions.partitions -}}
 {{- $values := deepCopy $given -}}
 {{- include "tripod.values.fill" (dict "values" $values "defaults" (deepCopy $extensions)) -}}
-{{- $_ := set $values "replicas" (include "tripod.preset.replicas" (dict "root" $ "component" "extensions" "replicas" $values.replicas) | fromJsonArray | first) -}}
 {{- $_ := set $all (printf "extensions-%s" $name) $values -}}
 {{- end -}}
 {{- toJson $all -}}

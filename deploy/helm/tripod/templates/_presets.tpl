@@ -3,9 +3,10 @@ Copyright The Tripod Authors.
 SPDX-License-Identifier: Apache-2.0
 */ -}}
 
-{{- /* What the preset gives (presets.yaml), as JSON. */ -}}
+{{- /* What the preset gives to those values that the user leaves as they are in values.yaml, as JSON: `null`, or `preset` where `null` means something else.
+presets.json has all of it, and why a controller belongs to a preset. */ -}}
 {{- define "tripod.preset" -}}
-{{- $all := .Files.Get "presets.yaml" | fromYaml -}}
+{{- $all := .Files.Get "presets.json" | fromJson -}}
 {{- $name := default "api" .Values.preset -}}
 {{- $preset := get $all $name -}}
 {{- /* Before there were presets, `enabled: true` ran all controllers, and it still does. */ -}}
@@ -43,10 +44,44 @@ SPDX-License-Identifier: Apache-2.0
 {{- if eq (include "tripod.setting" (dict "root" .root "path" (printf "%s.enabled" .path))) "true" -}}true{{- end -}}
 {{- end -}}
 
-{{- /* The replicas of a service as a JSON list of one, which is null if others decide: dict root, component, replicas. */ -}}
+{{- /* The replicas that the preset gives to aggregator, core, extensions or a partition: dict root, component. */ -}}
 {{- define "tripod.preset.replicas" -}}
-{{- $preset := get (include "tripod.preset" .root | fromJson) .component -}}
-{{- ternary $preset.replicas .replicas (eq (toString .replicas) "preset") | list | toJson -}}
+{{- include "tripod.setting.at" (dict "values" (include "tripod.preset" .root | fromJson) "path" (printf "%s.replicas" (include "tripod.program" .))) -}}
+{{- end -}}
+
+{{- /* Where clients of the `kubernetes` Service find the API, as JSON {address, port}. Nodes that join do not reach the addresses of pods of this cluster. */ -}}
+{{- define "tripod.advertise" -}}
+{{- include "tripod.preset.check" . -}}
+{{- $address := .Values.advertise.address -}}
+{{- $port := 6443 -}}
+{{- if kindIs "invalid" $address -}}
+{{- $address = "podIP" -}}
+{{- $here := and (eq .Values.service.type "NodePort") .Values.service.nodePort -}}
+{{- if or (eq (default "api" .Values.preset) "api") (not (include "tripod.enabled" (dict "root" . "path" "join"))) -}}
+{{- else if $here -}}
+{{- $address = "hostIP" -}}
+{{- $port = .Values.service.nodePort -}}
+{{- else -}}
+{{- $of := include "tripod.certificates.host" .Values.join.endpoint | fromJson -}}
+{{- if not $of.ipAddresses -}}
+{{- fail (printf "preset %s needs advertise.address, an IP address at which pods on nodes reach Tripod: join.endpoint has a name" .Values.preset) -}}
+{{- end -}}
+{{- $address = first $of.ipAddresses -}}
+{{- $port = regexFind "[0-9]+$" .Values.join.endpoint -}}
+{{- end -}}
+{{- end -}}
+{{- dict "address" $address "port" (int (default $port .Values.advertise.port)) | toJson -}}
+{{- end -}}
+
+{{- /* Host and port at which agents of konnectivity reach the servers, or nothing. */ -}}
+{{- define "tripod.konnectivity.endpoint" -}}
+{{- with .Values.konnectivity -}}
+{{- if .endpoint -}}
+{{- .endpoint -}}
+{{- else if and $.Values.join.endpoint (eq $.Values.service.type "NodePort") .service.nodePort -}}
+{{- printf "%s:%d" (regexReplaceAll ":[0-9]+$" $.Values.join.endpoint "") (int .service.nodePort) -}}
+{{- end -}}
+{{- end -}}
 {{- end -}}
 
 {{- /* Fails if a preset and values contradict each other. Otherwise it is empty. */ -}}
@@ -60,7 +95,7 @@ SPDX-License-Identifier: Apache-2.0
 {{- if and $joins (not .Values.join.endpoint) -}}
 {{- fail (printf "preset %s needs join.endpoint, the host and port at which nodes reach Tripod; without nodes, set join.enabled to false" $name) -}}
 {{- end -}}
-{{- if and (include "tripod.enabled" (dict "root" . "path" "konnectivity")) (not .Values.konnectivity.endpoint) -}}
+{{- if and (include "tripod.enabled" (dict "root" . "path" "konnectivity")) (not (include "tripod.konnectivity.endpoint" .)) -}}
 {{- fail (printf "preset %s needs konnectivity.endpoint, the host and port at which agents on nodes reach Tripod; if Tripod reaches nodes and pods itself, set konnectivity.enabled to false" $name) -}}
 {{- end -}}
 {{- end -}}

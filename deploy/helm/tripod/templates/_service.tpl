@@ -14,7 +14,7 @@ metadata:
   {{- include "tripod.metadata" $context | nindent 2 }}
 spec:
   {{- if and (not $values.autoscaling.enabled) (not (kindIs "invalid" $values.replicas)) }}
-  replicas: {{ $values.replicas }}
+  replicas: {{ eq (toString $values.replicas) "preset" | ternary (include "tripod.preset.replicas" .) $values.replicas }}
   {{- end }}
   {{- /* An old replica stops only when a new one is ready, so that none is missing. */}}
   strategy:
@@ -67,7 +67,7 @@ spec:
             {{- include "tripod.arguments" $context | trim | nindent 12 }}
           env:
             {{- include "tripod.env" (dict "container" .component "resources" $values.resources "goGC" $values.goGC) | nindent 12 }}
-            {{- if and (eq .component "aggregator") (eq .root.Values.advertise.address "hostIP") }}
+            {{- if and (eq .component "aggregator") (eq (include "tripod.advertise" .root | fromJson).address "hostIP") }}
             - name: HOST_IP
               valueFrom:
                 fieldRef:
