@@ -32,5 +32,8 @@ func (p Party) Text() string {
 	return p.policy + "/" + p.namespace
 }
 
+// Policy returns the name of the policy of a party, which is empty if a PediaCluster is by itself.
+func (p Party) Policy() string { return p.policy }
+
 // IsShared reports whether the party may have several PediaClusters.
 func (p Party) IsShared() bool { return p != Party{} && p.cluster == "" }

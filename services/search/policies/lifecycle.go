@@ -32,21 +32,26 @@ var errWaits = errors.New("the creation condition does not hold")
 // believe returns what a lifecycle is made of, or why it is not believed. It is not known if its policy may be late.
 //
 // A writer of lifecycles may name any owner. So a lifecycle counts only if a policy makes it of one of its sources in this turn, as
-// it is.
+// it is. For the same reason, an owner that a policy has not set takes nothing away: a name that a policy makes, or that is unclear, is
+// not known while the lifecycle says something else.
 func believe(lifecycle *v1alpha1.PediaClusterLifecycle, s *state) (made origin, known bool, err error) {
 	owner := metav1.GetControllerOf(lifecycle)
-	if owner == nil || owner.Kind != v1alpha1.PolicyKind || owner.APIVersion != v1alpha1.GroupVersion.String() {
-		return made, true, fmt.Errorf("no %s controls it", v1alpha1.PolicyKind)
-	}
+	ofPolicy := isPolicy(owner)
 	made, exists := s.made[lifecycle.Name]
 	switch {
-	case exists && made.policy.UID == owner.UID:
+	case exists && ofPolicy && made.policy.UID == owner.UID:
 		return made, !made.late, nil
-	case s.unread[owner.UID] || s.unclear[lifecycle.Name]:
+	case exists || s.unclear[lifecycle.Name] || ofPolicy && s.unread[owner.UID] || s.isUnread(lifecycle.Name):
 		return made, false, nil
+	case !ofPolicy:
+		return made, true, fmt.Errorf("no %s controls it", v1alpha1.PolicyKind)
 	default:
 		return made, true, fmt.Errorf("no %s %s with the UID %s makes it of one of its sources", v1alpha1.PolicyKind, owner.Name, owner.UID)
 	}
+}
+
+func isPolicy(owner *metav1.OwnerReference) bool {
+	return owner != nil && owner.Kind == v1alpha1.PolicyKind && owner.APIVersion == v1alpha1.GroupVersion.String()
 }
 
 // applyLifecycle makes the PediaCluster of a lifecycle, and returns its status if it is known. The reasons of the conditions are those of

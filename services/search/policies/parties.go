@@ -6,6 +6,7 @@ package policies
 import (
 	"context"
 	"encoding/json"
+	"slices"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -16,6 +17,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/tripod-k8s/tripod/services/search/apis/cluster/v1alpha2"
+	"github.com/tripod-k8s/tripod/services/search/apis/policy/v1alpha1"
 	"github.com/tripod-k8s/tripod/services/search/parties"
 )
 
@@ -45,6 +47,10 @@ func (p *Policies) setParties(ctx context.Context, s *state) {
 		if !known || party == cluster.Status.Party {
 			continue
 		}
+		if party == "" && s.isLeft(cluster) {
+			p.remove(ctx, clusterResource, &cluster.ObjectMeta)
+			continue
+		}
 		if err := p.setParty(ctx, cluster.Name, party); err != nil && !apierrors.IsNotFound(err) && ctx.Err() == nil {
 			klog.ErrorS(err, "Cannot write whose share a PediaCluster has", "cluster", cluster.Name)
 		}
@@ -55,16 +61,55 @@ func (p *Policies) setParties(ctx context.Context, s *state) {
 func (s *state) partyOf(cluster *v1alpha2.PediaCluster) (party string, known bool) {
 	lifecycle := s.lifecycles[cluster.Name]
 	if lifecycle == nil {
-		return "", true
+		_, late := s.made[cluster.Name]
+		return "", !late && !s.unclear[cluster.Name] && !s.goes(cluster)
 	}
 	made, known, err := believe(lifecycle, s)
 	if !known {
 		return "", false
 	}
 	if err == nil && mayChange(lifecycle, made.policy.Name, cluster) {
-		party = made.party().Text()
+		return made.party().Text(), true
 	}
-	return party, true
+	return "", !s.goes(cluster)
+}
+
+// goes reports whether collect will remove a PediaCluster, because the lifecycles that own it are gone.
+func (s *state) goes(cluster *v1alpha2.PediaCluster) bool {
+	lives := func(o metav1.OwnerReference) bool {
+		return o.Kind != v1alpha1.LifecycleKind || o.APIVersion != v1alpha1.GroupVersion.String() || s.ofUID[o.UID]
+	}
+	return len(cluster.OwnerReferences) > 0 && !slices.ContainsFunc(cluster.OwnerReferences, lives)
+}
+
+// isLeft reports whether search has made a PediaCluster of a source of which its policy makes nothing any more. Its lifecycle should go,
+// and the PediaCluster with it, but a writer of lifecycles can keep the lifecycle. The PediaCluster would then be one that no limit counts.
+func (s *state) isLeft(cluster *v1alpha2.PediaCluster) bool {
+	lifecycle := s.lifecycles[cluster.Name]
+	if lifecycle == nil || existing(lifecycle, cluster.OwnerReferences) != "PediaClusterCreated" {
+		return false
+	}
+	ofOthers := func(o metav1.OwnerReference) bool { return o.Kind != v1alpha1.LifecycleKind }
+	return s.policyOf(cluster) != nil && !slices.ContainsFunc(cluster.OwnerReferences, ofOthers)
+}
+
+// policyOf returns the policy whose party a PediaCluster has, or nil.
+func (s *state) policyOf(cluster *v1alpha2.PediaCluster) *v1alpha1.ClusterImportPolicy {
+	name := parties.Of(cluster.Name, cluster.Status.Party).Policy()
+	if i := slices.IndexFunc(s.policies, func(p *v1alpha1.ClusterImportPolicy) bool { return p.Name == name }); i >= 0 {
+		return s.policies[i]
+	}
+	return nil
+}
+
+// isUnread reports whether it is not known what the policy makes whose party the PediaCluster of a lifecycle has.
+func (s *state) isUnread(name string) bool {
+	cluster := s.clusters[name]
+	if cluster == nil {
+		return false
+	}
+	policy := s.policyOf(cluster)
+	return policy != nil && s.unread[policy.UID]
 }
 
 // setParty writes a party into the status of a PediaCluster. An empty one removes it.

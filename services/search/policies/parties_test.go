@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -198,4 +199,128 @@ func TestASourceKeepsItsName(t *testing.T) {
 
 	require.NoError(t, w.client.Resource(fleetResource).Namespace("prod").Delete(t.Context(), "b", metav1.DeleteOptions{}))
 	w.until("the name is free", func() bool { return w.lifecycle("one") != nil && w.lifecycle("one").Spec.Source.Namespace == "attack" })
+}
+
+// ofNamespace returns metadata that names a controller of another kind, which lives.
+const ofNamespace = `{"metadata": {"ownerReferences": [{"apiVersion": "v1", "kind": "Namespace", "name": "x", "uid": "x", "controller": true}]}}`
+
+// changeLifecycle has a writer of lifecycles change one.
+func (w *world) changeLifecycle(name, patch string) {
+	w.Helper()
+	_, err := w.client.Resource(lifecycleResource).Patch(w.Context(), name, types.MergePatchType, []byte(patch), metav1.PatchOptions{})
+	require.NoError(w, err)
+}
+
+// partiesOf returns the parties that search has written for a PediaCluster.
+func (w *world) partiesOf(name string) (all []string) {
+	for _, action := range w.client.Actions() {
+		patch, ok := action.(clienttesting.PatchAction)
+		if ok && patch.GetResource() == clusterResource && patch.GetSubresource() == "status" && patch.GetName() == name {
+			all = append(all, string(patch.GetPatch()))
+		}
+	}
+	return all
+}
+
+// TestAnotherControllerTakesNoClusterFromItsParty has a writer of lifecycles say that something else than the policy has made one.
+func TestAnotherControllerTakesNoClusterFromItsParty(t *testing.T) {
+	for name, kept := range map[string]bool{"search may delete it": false, "it is written again": true} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			w.put(policyResource, fleetPolicy)
+			w.putSecrets(oldConfig)
+			w.put(fleetResource, fleetCluster("a", "True"))
+			w.until("the cluster is there", func() bool { return w.cluster("fleet-prod-a") != nil })
+			first := w.lifecycle("fleet-prod-a").UID
+			tried := 0
+			w.client.PrependReactor("delete", "pediaclusterlifecycles", func(action clienttesting.Action) (bool, runtime.Object, error) {
+				tried++
+				preconditions := action.(clienttesting.DeleteActionImpl).GetDeleteOptions().Preconditions
+				assert.Equal(t, first, *preconditions.UID)
+				return kept, nil, nil
+			})
+			w.changeLifecycle("fleet-prod-a", ofNamespace)
+			w.until("search deletes it", func() bool { return tried > 0 })
+			if w.until("a turn later", func() bool { return true }); kept {
+				require.NotNil(t, w.cluster("fleet-prod-a"))
+				assert.Equal(t, "fleet/prod", w.cluster("fleet-prod-a").Status.Party)
+			} else {
+				w.until("the policy makes both anew", func() bool {
+					lifecycle, cluster := w.lifecycle("fleet-prod-a"), w.cluster("fleet-prod-a")
+					return lifecycle != nil && lifecycle.UID != first && cluster != nil && cluster.OwnerReferences[0].UID == lifecycle.UID
+				})
+				w.until("its party", func() bool { return w.cluster("fleet-prod-a").Status.Party == "fleet/prod" })
+				w.policySays("fleet", allGood)
+				w.putSecrets(newConfig)
+				w.until("it follows its credentials", func() bool { return string(w.cluster("fleet-prod-a").Spec.Kubeconfig) == "?????>" })
+			}
+			for _, patch := range w.partiesOf("fleet-prod-a") {
+				assert.JSONEq(t, `{"status": {"party": "fleet/prod"}}`, patch, "it was by itself for a while")
+			}
+		})
+	}
+}
+
+// TestALifecycleKeepsNoClusterWithoutASource has a writer of lifecycles take one from its policy, and its source go.
+func TestALifecycleKeepsNoClusterWithoutASource(t *testing.T) {
+	for name, change := range map[string]string{
+		"no controller":      `{"metadata": {"ownerReferences": null}}`,
+		"another controller": ofNamespace,
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			w.putSecrets(oldConfig)
+			w.put(policyResource, fleetPolicy)
+			w.put(fleetResource, fleetCluster("a", "True"))
+			w.until("the cluster is there", func() bool { return w.cluster("fleet-prod-a") != nil })
+			w.changeLifecycle("fleet-prod-a", change)
+			require.NoError(t, w.client.Resource(fleetResource).Namespace("prod").Delete(t.Context(), "a", metav1.DeleteOptions{}))
+			w.until("the cluster is gone", func() bool { return w.cluster("fleet-prod-a") == nil })
+		})
+	}
+}
+
+// TestClustersOfAPartyCountWhateverTheirLifecyclesSay has templates fail, so that search does not know what is made of one source.
+// A writer of lifecycles says that others are made of it, too, and removes their sources.
+func TestClustersOfAPartyCountWhateverTheirLifecyclesSay(t *testing.T) {
+	w := newWorld(t)
+	w.most = 2
+	w.putSecrets(oldConfig)
+	w.put(policyResource, strings.Replace(fleetPolicy, "resource: clusters,", `resource: clusters, selectorTemplate: '{{ ne .source.spec.secret "" }}',`, 1))
+	for _, name := range []string{"a", "b"} {
+		w.put(fleetResource, fleetCluster(name, "True"))
+	}
+	w.until("there are as many as may be", func() bool { return w.cluster("fleet-prod-a") != nil && w.cluster("fleet-prod-b") != nil })
+	w.put(fleetResource, strings.Replace(fleetCluster("a", "True"), "secret: pointer", "secret: {}", 1))
+	w.changeLifecycle("fleet-prod-b", `{"spec": {"source": {"name": "a"}}}`)
+	require.NoError(t, w.client.Resource(fleetResource).Namespace("prod").Delete(t.Context(), "b", metav1.DeleteOptions{}))
+	w.put(fleetResource, fleetCluster("c", "True"))
+	policy := func() string {
+		p := read[v1alpha1.ClusterImportPolicy](w, policyResource, "fleet")
+		return fmt.Sprint(p.Status.Conditions)
+	}
+	w.until("the template fails", func() bool { return strings.Contains(policy(), "prod/a: ") })
+	for range 3 {
+		w.until("a turn later", func() bool { return true })
+	}
+	assert.Nil(t, w.cluster("fleet-prod-c"), "there is one more than may be")
+	assert.Equal(t, "fleet/prod", w.cluster("fleet-prod-b").Status.Party)
+}
+
+// TestAPolicyThatGoesAloneLeavesItsClusters is a policy that is deleted with --cascade=orphan.
+func TestAPolicyThatGoesAloneLeavesItsClusters(t *testing.T) {
+	w := newWorld(t)
+	w.putSecrets(oldConfig)
+	w.put(policyResource, fleetPolicy)
+	w.put(fleetResource, fleetCluster("a", "True"))
+	w.until("the cluster is there", func() bool { return w.cluster("fleet-prod-a") != nil })
+	w.changeLifecycle("fleet-prod-a", `{"metadata": {"ownerReferences": null}}`)
+	require.NoError(t, w.client.Resource(policyResource).Delete(t.Context(), "fleet", metav1.DeleteOptions{}))
+	require.Eventually(t, func() bool { // the API server would refuse to delete a lifecycle that has changed
+		s, err := w.read()
+		return err == nil && len(s.policies) == 0 && len(s.lifecycles["fleet-prod-a"].OwnerReferences) == 0
+	}, time.Minute, time.Millisecond)
+	w.until("it is by itself", func() bool { return w.cluster("fleet-prod-a").Status.Party == "" })
+	w.until("a turn later", func() bool { return true })
+	assert.NotNil(t, w.cluster("fleet-prod-a"))
 }

@@ -113,6 +113,10 @@ type state struct {
 	policies   []*v1alpha1.ClusterImportPolicy
 	lifecycles map[string]*v1alpha1.PediaClusterLifecycle
 	clusters   map[string]*v1alpha2.PediaCluster
+	// ofUID has the UIDs of the lifecycles.
+	ofUID map[types.UID]bool
+	// ofParty are the names of the PediaClusters with a party, by its text.
+	ofParty map[string][]string
 
 	// made are the lifecycles that policies make of their sources in this turn, by name.
 	made map[string]origin
@@ -179,12 +183,15 @@ func (p *Policies) read() (s state, err error) {
 	}
 	s.lifecycles, s.clusters = map[string]*v1alpha1.PediaClusterLifecycle{}, map[string]*v1alpha2.PediaCluster{}
 	s.made, s.unread, s.unclear = map[string]origin{}, map[types.UID]bool{}, map[string]bool{}
-	s.beyond, s.refused = map[types.UID]int{}, map[types.UID]int{}
+	s.beyond, s.refused, s.ofParty = map[types.UID]int{}, map[types.UID]int{}, map[string][]string{}
+	s.ofUID = map[types.UID]bool{}
 	for _, l := range lifecycles {
 		s.lifecycles[l.Name] = l
+		s.ofUID[l.UID] = true
 	}
 	for _, c := range clusters {
 		s.clusters[c.Name] = c
+		s.ofParty[c.Status.Party] = append(s.ofParty[c.Status.Party], c.Name)
 	}
 	return s, nil
 }
@@ -230,13 +237,11 @@ func (p *Policies) collect(ctx context.Context, s state) {
 	for _, policy := range s.policies {
 		policies[policy.UID] = true
 	}
-	lifecycles := map[types.UID]bool{}
 	for _, lifecycle := range s.lifecycles {
-		lifecycles[lifecycle.UID] = true
 		p.collectOne(ctx, lifecycleResource, &lifecycle.ObjectMeta, v1alpha1.PolicyKind, policyResource, policies)
 	}
 	for _, cluster := range s.clusters {
-		p.collectOne(ctx, clusterResource, &cluster.ObjectMeta, v1alpha1.LifecycleKind, lifecycleResource, lifecycles)
+		p.collectOne(ctx, clusterResource, &cluster.ObjectMeta, v1alpha1.LifecycleKind, lifecycleResource, s.ofUID)
 	}
 }
 
@@ -249,15 +254,22 @@ func (p *Policies) collectOne(
 		if owner.Kind != kind || owner.APIVersion != v1alpha1.GroupVersion.String() || known[owner.UID] {
 			return
 		}
-		// An informer may be late, so the cluster itself is asked.
-		live, err := p.client.Resource(owners).Get(ctx, owner.Name, metav1.GetOptions{})
-		if err == nil && live.GetUID() == owner.UID || err != nil && !apierrors.IsNotFound(err) {
+		if p.mayLive(ctx, owners, &owner) {
 			return
 		}
 	}
 	if len(object.OwnerReferences) > 0 {
 		p.remove(ctx, resource, object)
 	}
+}
+
+// mayLive asks the cluster itself whether an owner exists, because an informer may be late. Returns true if unsure.
+func (p *Policies) mayLive(ctx context.Context, resource schema.GroupVersionResource, owner *metav1.OwnerReference) bool {
+	live, err := p.client.Resource(resource).Get(ctx, owner.Name, metav1.GetOptions{})
+	if err != nil {
+		return !apierrors.IsNotFound(err)
+	}
+	return live.GetUID() == owner.UID
 }
 
 // remove deletes an object unless it has changed.

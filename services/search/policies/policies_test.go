@@ -63,6 +63,7 @@ func newWorld(t *testing.T) *world {
 		w, err := watchFromNow(client.Tracker(), gvr, gvr.GroupVersion().WithKind(strings.TrimSuffix(kinds[gvr], "List")), action.GetNamespace())
 		return true, w, err
 	})
+	giveUIDs(client)
 	verbs := []string{"list", "watch"}
 	questions := &fakediscovery.FakeDiscovery{Fake: &clienttesting.Fake{Resources: []*metav1.APIResourceList{
 		{GroupVersion: "v1", APIResources: []metav1.APIResource{{Name: "secrets", Kind: "Secret", Namespaced: true, Verbs: verbs}, {Name: "bindings", Verbs: []string{"create"}}}},
@@ -73,6 +74,18 @@ func newWorld(t *testing.T) *world {
 	t.Cleanup(w.objects.Stop)
 	t.Cleanup(w.templates.Sweep)
 	return w
+}
+
+// giveUIDs gives each object that is created without a UID its own, as an API server does.
+func giveUIDs(client *fake.FakeDynamicClient) {
+	created := 0
+	client.PrependReactor("create", "*", func(action clienttesting.Action) (bool, runtime.Object, error) {
+		if object, ok := action.(clienttesting.CreateAction).GetObject().(*unstructured.Unstructured); ok && object.GetUID() == "" {
+			created++
+			object.SetUID(types.UID(fmt.Sprint("uid-created-", created)))
+		}
+		return false, nil, nil
+	})
 }
 
 // watchFromNow begins with the objects that exist. The fake client's own watches miss what is written between a list and its watch.

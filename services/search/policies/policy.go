@@ -9,16 +9,19 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/tripod-k8s/tripod/services/search/apis/policy/v1alpha1"
 	"github.com/tripod-k8s/tripod/services/search/hub"
+	"github.com/tripod-k8s/tripod/services/search/parties"
 )
 
 // maxMessage bounds what a condition tells of an error.
@@ -47,14 +50,13 @@ func (p *Policies) applyPolicy(ctx context.Context, policy *v1alpha1.ClusterImpo
 	setCondition(&conditions, policy.Generation, v1alpha1.Validated, "Success", nil)
 	sources, err := p.objects.List(plan.source)
 	if err != nil {
+		s.unread[policy.UID] = true
 		reason = "FailedListSourceResources"
 		switch {
 		case errors.Is(err, hub.ErrTooMany): // it says so until there are fewer
 			reason = "TooManySourceResources"
-			s.unread[policy.UID] = true
 		case errors.Is(err, hub.ErrUnread):
 			reason = "WaitResourceSynced"
-			s.unread[policy.UID] = true
 		}
 		setCondition(&conditions, policy.Generation, v1alpha1.Reconciling, reason, err)
 		return conditions
@@ -104,7 +106,7 @@ func (p *plan) names(ctx context.Context, sources []*unstructured.Unstructured) 
 // Those in a namespace may be too many: it returns how many have none.
 func (p *Policies) makeLifecycles(ctx context.Context, plan *plan, sources []*unstructured.Unstructured, s *state) (refused int, _ error) {
 	all, wrong := plan.names(ctx, sources)
-	has, holders := plan.holders(all, wrong, s.lifecycles)
+	has, holders := plan.holders(all, wrong, s)
 	failed, wanted := map[v1alpha1.Object]bool{}, map[string]bool{}
 	var failures []error
 	fails := func(object v1alpha1.Object, why error) {
@@ -125,14 +127,11 @@ func (p *Policies) makeLifecycles(ctx context.Context, plan *plan, sources []*un
 			failed[one.object] = true // the lifecycle goes, so that nothing of the other cluster is taken over
 			continue
 		}
-		if wanted[one.name] = true; !isOwn {
-			if has[one.object.Namespace] >= p.most {
-				refused++
-				continue
-			}
-			has[one.object.Namespace]++
+		if wanted[one.name] = true; !isOwn && !has.add(one, p.most) {
+			refused++
+			continue
 		}
-		if written, err := p.makeLifecycle(ctx, plan.lifecycle(one.name, one.object), former); err != nil {
+		if written, err := p.makeLifecycle(ctx, plan.lifecycle(one.name, one.object), former, s); err != nil {
 			failures = append(failures, fmt.Errorf("%s: %w", one.name, err))
 			s.unclear[one.name] = true
 		} else {
@@ -140,41 +139,63 @@ func (p *Policies) makeLifecycles(ctx context.Context, plan *plan, sources []*un
 		}
 	}
 	for name, lifecycle := range s.lifecycles {
-		if wanted[name] || !metav1.IsControlledBy(lifecycle, plan.policy) {
-			continue
-		}
-		// A source whose templates fail may only be for a moment as it is, so what was made of it stays.
-		if failed[lifecycle.Spec.Source] {
-			s.unclear[name] = true
-		} else {
+		switch {
+		case wanted[name]:
+		case failed[lifecycle.Spec.Source]:
+			s.unclear[name] = true // a source whose templates fail may only be for a moment as it is, so what was made of it stays
+		case metav1.IsControlledBy(lifecycle, plan.policy):
 			p.remove(ctx, lifecycleResource, &lifecycle.ObjectMeta)
 		}
 	}
 	return refused, firstOf(failures)
 }
 
+// counted are the names of PediaClusters that count in each namespace.
+type counted map[string]map[string]bool
+
+// add counts the name of a source, unless there are so many others in its namespace. It reports whether the name counts.
+func (c counted) add(one named, most int) bool {
+	of := c[one.object.Namespace]
+	if of == nil {
+		of = map[string]bool{}
+		c[one.object.Namespace] = of
+	}
+	if !of[one.name] && len(of) >= most {
+		return false
+	}
+	of[one.name] = true
+	return true
+}
+
 // holders returns which source has a name: the one of which its lifecycle was made keeps it, or else it is the first one of that name. has
 // counts the sources of a namespace of which there is a lifecycle. Others may have written lifecycles that say so, too: these do not count.
-func (p *plan) holders(all []named, wrong map[v1alpha1.Object]error, lifecycles map[string]*v1alpha1.PediaClusterLifecycle) (
-	has map[string]int, holders map[string]v1alpha1.Object,
-) {
-	has, holders = map[string]int{}, map[string]v1alpha1.Object{}
+// It also counts the PediaClusters with the party of the namespace, whatever their lifecycles say.
+func (p *plan) holders(all []named, wrong map[v1alpha1.Object]error, s *state) (has counted, holders map[string]v1alpha1.Object) {
+	has, holders = counted{}, map[string]v1alpha1.Object{}
+	for _, one := range all {
+		if namespace := one.object.Namespace; has[namespace] == nil {
+			has[namespace] = map[string]bool{}
+			for _, name := range s.ofParty[parties.OfPolicy(p.policy.Name, namespace).Text()] {
+				has[namespace][name] = true
+			}
+		}
+	}
 	stays := map[v1alpha1.Object]bool{}
-	for name, lifecycle := range lifecycles {
+	for name, lifecycle := range s.lifecycles {
 		source := lifecycle.Spec.Source
 		if wrong[source] == nil || !metav1.IsControlledBy(lifecycle, p.policy) {
 			continue
 		}
 		if holders[name] = source; !stays[source] {
 			stays[source] = true
-			has[source.Namespace]++
+			has.add(named{object: source, name: name}, math.MaxInt)
 		}
 	}
 	for _, one := range all {
-		lifecycle := lifecycles[one.name]
+		lifecycle := s.lifecycles[one.name]
 		if lifecycle != nil && lifecycle.Spec.Source == one.object && metav1.IsControlledBy(lifecycle, p.policy) {
 			holders[one.name] = one.object
-			has[one.object.Namespace]++
+			has.add(one, math.MaxInt)
 		}
 	}
 	for _, one := range all {
@@ -199,14 +220,14 @@ func firstOf(failures []error) error {
 }
 
 // makeLifecycle creates a lifecycle, or changes the one that is there, and reports whether it did. It adopts one without a controller.
-func (p *Policies) makeLifecycle(ctx context.Context, wanted, has *v1alpha1.PediaClusterLifecycle) (written bool, err error) {
+func (p *Policies) makeLifecycle(ctx context.Context, wanted, has *v1alpha1.PediaClusterLifecycle, s *state) (written bool, err error) {
 	if has != nil {
 		owner := metav1.GetControllerOf(has)
 		switch {
 		case owner == nil:
 			wanted.OwnerReferences = append(slices.Clone(has.OwnerReferences), wanted.OwnerReferences...)
 		case owner.UID != wanted.OwnerReferences[0].UID:
-			return false, fmt.Errorf("%s %s has made it", owner.Kind, owner.Name)
+			return false, p.freeName(ctx, has, owner, s)
 		case equality.Semantic.DeepEqual(has.Spec, wanted.Spec):
 			return false, nil
 		default:
@@ -226,4 +247,23 @@ func (p *Policies) makeLifecycle(ctx context.Context, wanted, has *v1alpha1.Pedi
 		_, err = p.client.Resource(lifecycleResource).Update(ctx, object, metav1.UpdateOptions{})
 	}
 	return true, err
+}
+
+// freeName deletes a lifecycle with the name of one that a policy makes, unless another policy controls it. The next turn makes it anew:
+// a writer of lifecycles may have changed anything in it, so the PediaCluster that was made of it goes, too. The error says why the name is
+// taken.
+func (p *Policies) freeName(
+	ctx context.Context, lifecycle *v1alpha1.PediaClusterLifecycle, owner *metav1.OwnerReference, s *state,
+) error {
+	if isPolicy(owner) {
+		isOwner := func(policy *v1alpha1.ClusterImportPolicy) bool { return policy.UID == owner.UID }
+		if slices.ContainsFunc(s.policies, isOwner) || p.mayLive(ctx, policyResource, owner) {
+			return fmt.Errorf("%s %s has made it", owner.Kind, owner.Name)
+		}
+	}
+	options := metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &lifecycle.UID}}
+	if err := p.client.Resource(lifecycleResource).Delete(ctx, lifecycle.Name, options); err != nil && !apierrors.IsNotFound(err) {
+		return err
+	}
+	return fmt.Errorf("%s %s controlled its lifecycle, so search makes it anew", owner.Kind, owner.Name)
 }
