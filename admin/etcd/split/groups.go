@@ -547,8 +547,8 @@ func (m *move) settle(ctx context.Context) error {
 	}
 }
 
-// agree returns an error if the shared etcd does not say any more that this move has brought the objects to the partition's etcd. Replicas that
-// have looked since may have used the shared one until the other one said that it has them.
+// agree returns an error if the shared etcd does not say any more that this move has brought the objects to the partition's etcd. Replicas
+// that have looked since may have used the shared one until the other one said that it has them.
 func (m *move) agree(ctx context.Context, move string) error {
 	if !m.away {
 		return nil
