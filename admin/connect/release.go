@@ -33,16 +33,26 @@ type Release struct {
 	fullname string
 }
 
-// Find returns a release. If it is missing, the error names the releases of Tripod in the namespace.
+// Find returns a release. If it is missing, the error names the releases of Tripod in the namespace. If two Deployments say that they are
+// its aggregator, one may be a stranger's, with a server and a kubeconfig of its own, so Find takes neither.
 func Find(ctx context.Context, client kubernetes.Interface, namespace, name string) (*Release, error) {
 	releases, err := list(ctx, client, namespace)
 	if err != nil {
 		return nil, err
 	}
+	var found []Release
 	for _, r := range releases {
 		if r.Name == name {
-			return &r, nil
+			found = append(found, r)
 		}
+	}
+	switch len(found) {
+	case 0:
+	case 1:
+		return &found[0], nil
+	default:
+		return nil, fmt.Errorf("the namespace %s has %d aggregators of the release %s, the Deployments %s-aggregator and %s-aggregator: "+
+			"delete the one that is not from Helm", namespace, len(found), name, found[0].fullname, found[1].fullname)
 	}
 	others := "the namespace has no release of Tripod"
 	if len(releases) > 0 {

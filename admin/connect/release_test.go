@@ -38,6 +38,14 @@ func TestAReleaseIsFoundByItsName(t *testing.T) {
 	require.EqualError(t, err, "found no release other of Tripod in the namespace c: the namespace has no release of Tripod")
 }
 
+func TestTwoAggregatorsOfAReleaseAreRefused(t *testing.T) {
+	client := fake.NewClientset(deployment("a", "tripod", "tripod"), deployment("a", "another", "tripod"), deployment("a", "prod-tripod", "prod"))
+	_, err := Find(t.Context(), client, "a", "tripod")
+	require.ErrorContains(t, err, "the namespace a has 2 aggregators of the release tripod, the Deployments another-aggregator and tripod-aggregator")
+	_, err = Find(t.Context(), client, "a", "prod")
+	require.NoError(t, err)
+}
+
 // TestCredentialsAreOnlyData keeps those who may write the Secret from running programs on the user's machine.
 func TestCredentialsAreOnlyData(t *testing.T) {
 	cluster := &clientcmdapi.Cluster{Server: "https://elsewhere", CertificateAuthorityData: []byte("ca"), ProxyURL: "http://proxy"}
