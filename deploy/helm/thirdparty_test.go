@@ -96,7 +96,8 @@ type serviceMonitor struct {
 }
 
 type rule struct {
-	Alert       string            `json:"alert"`
+	Alert       string            `json:"alert,omitempty"`
+	Record      string            `json:"record,omitempty"`
 	Expr        string            `json:"expr"`
 	For         string            `json:"for,omitempty"`
 	Labels      map[string]string `json:"labels,omitempty"`

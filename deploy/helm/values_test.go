@@ -169,6 +169,7 @@ func TestWrongValuesAreRefused(t *testing.T) {
 		"core: {resources: {limit: {memory: 1Gi}}}":                                    "additional properties 'limit' not allowed",
 		"core: {autoscaling: {averageCPU: 1 core}}":                                    "at '/core/autoscaling/averageCPU'",
 		"authorization: {modes: []}":                                                   "at '/authorization/modes': minItems: got 0, want 1",
+		"metrics: {prometheusRule: {objectives: {reads: 100}}}":                        "at '/metrics/prometheusRule/objectives/reads'",
 		"authorization: {modes: null}":                                                 "authorization.modes is needed",
 		"authorization: {modes: [Rbac]}":                                               "at '/authorization/modes/0'",
 		"audit: {log: {path: /tmp/audit.log}}":                                         "at '/audit/log/path'",
