@@ -5,13 +5,13 @@
 
 # Every check has a fix beside it, verify-X and fix-X, but only a person can fix docs or decide what to do about an advisory.
 # With an older Kubernetes (make/kube.mk), those are left out that do not depend on the version.
-CHECKS := kubernetes insides tidy advisories generated lint $(if $(OF_OLDER_KUBE),,proto docs licences older)
+CHECKS := kubernetes insides tidy advisories generated lint $(if $(OF_OLDER_KUBE),,proto docs licences older darwin)
 
 .PHONY: verify
-verify: $(CHECKS:%=verify-%) ## Check vet, lint, formatting, contracts, generated code, docs, go.mod, replace lines, Kubernetes' insides, older versions and licence headers.
+verify: $(CHECKS:%=verify-%) ## Check vet, lint, formatting, types for macOS, contracts, generated code, docs, go.mod, replace lines, Kubernetes' insides, older versions and licence headers.
 
 .PHONY: fix
-fix: $(filter-out fix-insides fix-docs fix-advisories,$(CHECKS:%=fix-%)) ## Repair the findings of `make verify` that a program can repair.
+fix: $(filter-out fix-insides fix-docs fix-advisories fix-darwin,$(CHECKS:%=fix-%)) ## Repair the findings of `make verify` that a program can repair.
 
 .PHONY: verify-kubernetes fix-kubernetes
 verify-kubernetes: ## Check that each Kubernetes module has its replace line at the pinned version.
@@ -27,6 +27,10 @@ fix-older:
 	@$(foreach kube,$(OLDER_KUBES),$(MAKE) fix-kubernetes fix-tidy fix-generated KUBE=$(kube) &&) true
 type-check: ## Check the types of all packages and tests without compiling what they import; a minute for another version of Kubernetes.
 	go run -trimpath ./hack/type-check $(PACKAGES)
+
+.PHONY: verify-darwin
+verify-darwin: ## Check the types of the programs and their tests for macOS, without compiling what they import.
+	go run -trimpath -exec 'env GOOS=darwin GOARCH=arm64' ./hack/type-check ./cmd/... ./local/... ./admin/... ./services/...
 
 .PHONY: bump-kubernetes
 bump-kubernetes: ## Require another version of Kubernetes, and say what a person must look at (VERSION=v1.X.Y).

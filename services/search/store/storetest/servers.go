@@ -154,7 +154,7 @@ func (p *program) start() (*exec.Cmd, error) {
 	defer log.Close() //nolint:errcheck // the program has it
 	cmd := exec.Command(p.path, p.args...)
 	cmd.Dir, cmd.Stdout, cmd.Stderr = p.dir, log, log
-	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: p.as, Pdeathsig: syscall.SIGKILL}
+	cmd.SysProcAttr = attributes(p.as)
 	return cmd, cmd.Start()
 }
 
