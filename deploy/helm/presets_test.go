@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/yaml"
 )
@@ -150,6 +151,22 @@ func TestAPresetThatContradictsOtherValuesIsRefused(t *testing.T) {
 			_, err := helmTemplate(t, values)
 			require.ErrorContains(t, err, want)
 		})
+	}
+}
+
+// Most storage classes bind a claim when the first pod uses it, and helm waits for claims.
+func TestAPodUsesTheClaimOfSnapshotsAtOnce(t *testing.T) {
+	for values, want := range map[string]bool{
+		withSnapshots: true, "{}": false, merged(t, withSnapshots, "etcd: {snapshots: {volume: {emptyDir: {}}}}"): false,
+	} {
+		r := render(t, values)
+		checkAccepted(t, r)
+		uses := slices.ContainsFunc(r.pods(t), func(p pod) bool {
+			return strings.HasPrefix(p.owner, "Job ") && slices.ContainsFunc(p.spec.Volumes, func(v corev1.Volume) bool {
+				return v.PersistentVolumeClaim != nil && v.PersistentVolumeClaim.ClaimName == "tripod-etcd-snapshots"
+			})
+		})
+		assert.Equal(t, want, uses, values)
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -21,6 +22,9 @@ const VolumeClass = "e2e"
 // Volume creates a persistent volume on the node, because not every node image provisions volumes. The first claim gets it. An existing
 // volume keeps its data, unless its claim is gone.
 func (e *Environment) Volume(ctx context.Context, name string) error {
+	if err := e.volumeClass(ctx); err != nil {
+		return fmt.Errorf("cannot create a storage class: %w", err)
+	}
 	path := "/var/lib/tripod-e2e/" + name
 	volumes := e.Cluster.Client.CoreV1().PersistentVolumes()
 	known, err := volumes.Get(ctx, name, metav1.GetOptions{})
@@ -49,6 +53,18 @@ func (e *Environment) Volume(ctx context.Context, name string) error {
 			},
 		},
 	}, metav1.CreateOptions{})
+	return err
+}
+
+// volumeClass creates the storage class, if it does not exist. As with most classes, a claim gets its volume only when a pod uses it.
+func (e *Environment) volumeClass(ctx context.Context) error {
+	late := storagev1.VolumeBindingWaitForFirstConsumer
+	_, err := e.Cluster.Client.StorageV1().StorageClasses().Create(ctx, &storagev1.StorageClass{
+		ObjectMeta: metav1.ObjectMeta{Name: VolumeClass}, Provisioner: "kubernetes.io/no-provisioner", VolumeBindingMode: &late,
+	}, metav1.CreateOptions{})
+	if apierrors.IsAlreadyExists(err) {
+		return nil
+	}
 	return err
 }
 

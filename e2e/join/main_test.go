@@ -46,8 +46,10 @@ func TestMain(m *testing.M) {
 func setup(ctx context.Context, e *environment.Environment) error {
 	env, tripod = e, e.Release("tripod", "tripod")
 	values, err := valuesOf(ctx, e)
-	if err == nil {
-		err = e.Volume(ctx, "tripod")
+	for _, volume := range []string{"tripod", "tripod-snapshots"} {
+		if err == nil {
+			err = e.Volume(ctx, volume)
+		}
 	}
 	if err == nil {
 		err = tripod.Up(ctx, values)
@@ -85,8 +87,7 @@ func valuesOf(ctx context.Context, e *environment.Environment) (release.Values, 
 		"server":  release.Values{"image": images[tunnelServer]}, "agent": release.Values{"image": images[tunnelAgent]},
 	}
 	values["scheduler"] = release.Values{"image": images[constants.KubeScheduler]}
-	// Not every node image provisions volumes.
-	values["etcd"].(release.Values)["snapshots"] = release.Values{"volume": release.Values{"emptyDir": release.Values{}}}
+	values["etcd"].(release.Values)["snapshots"] = release.Values{"storageClassName": environment.VolumeClass, "size": "1Gi"}
 	// With these requests all pods fit on a node of two processors.
 	values["core"] = release.Values{"replicas": 2, "resources": release.Values{"requests": release.Values{"cpu": "20m"}}}
 	return values, nil
