@@ -4,10 +4,20 @@
 package join
 
 import (
+	"context"
+	"fmt"
 	"io"
+	"strings"
 
+	"github.com/coredns/corefile-migration/migration"
+
+	appsv1 "k8s.io/api/apps/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	kubeadmapi "k8s.io/kubernetes/cmd/kubeadm/app/apis/kubeadm"
+	"k8s.io/kubernetes/cmd/kubeadm/app/constants"
+	"k8s.io/kubernetes/cmd/kubeadm/app/images"
 	"k8s.io/kubernetes/cmd/kubeadm/app/phases/addons/dns"
 )
 
@@ -34,12 +44,10 @@ type Addons struct {
 }
 
 // install installs the addons in a cluster.
-func (a Addons) install(cfg *kubeadmapi.InitConfiguration, client kubernetes.Interface) error {
+func (a Addons) install(ctx context.Context, cfg *kubeadmapi.InitConfiguration, client kubernetes.Interface) error {
 	if a.CoreDNS {
-		cluster := cfg.ClusterConfiguration.DeepCopy()
-		cluster.DNS.ImageRepository, cluster.DNS.ImageTag = a.CoreDNSImage.Repository, a.CoreDNSImage.Tag
-		if err := dns.EnsureDNSAddon(cluster, client, "", io.Discard, false); err != nil {
-			return err
+		if err := a.installCoreDNS(ctx, cfg.ClusterConfiguration.DeepCopy(), client); err != nil {
+			return fmt.Errorf("cannot install CoreDNS: %w", err)
 		}
 	}
 	if !a.KubeProxy {
@@ -54,4 +62,36 @@ func (a Addons) install(cfg *kubeadmapi.InitConfiguration, client kubernetes.Int
 		cluster.KubernetesVersion = a.KubeProxyImage.Tag
 	}
 	return ensureKubeProxy(cluster, &cfg.LocalAPIEndpoint, client)
+}
+
+// installCoreDNS installs CoreDNS, or changes its version. kubeadm adapts the Corefile to a newer version, but refuses one that it does not
+// know, such as that of a newer Tripod before one goes back. Then only the image changes.
+func (a Addons) installCoreDNS(ctx context.Context, cluster *kubeadmapi.ClusterConfiguration, client kubernetes.Interface) error {
+	cluster.DNS.ImageRepository, cluster.DNS.ImageTag = a.CoreDNSImage.Repository, a.CoreDNSImage.Tag
+	deployments := client.AppsV1().Deployments(metav1.NamespaceSystem)
+	deployed, err := deployments.Get(ctx, constants.CoreDNSDeploymentName, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) || err == nil && a.CoreDNSImage.Tag == "" && canMigrate(deployed) {
+		return dns.EnsureDNSAddon(cluster, client, "", io.Discard, false)
+	}
+	if err != nil {
+		return err
+	}
+	containers := deployed.Spec.Template.Spec.Containers
+	if image := images.GetDNSImage(cluster); len(containers) > 0 && containers[0].Image != image {
+		containers[0].Image = image
+		_, err = deployments.Update(ctx, deployed, metav1.UpdateOptions{})
+	}
+	return err
+}
+
+// canMigrate reports whether kubeadm can adapt the Corefile of a deployed CoreDNS to its own version.
+func canMigrate(deployed *appsv1.Deployment) bool {
+	containers := deployed.Spec.Template.Spec.Containers
+	if len(containers) == 0 {
+		return false
+	}
+	_, tag, _ := strings.Cut(containers[0].Image[strings.LastIndex(containers[0].Image, "/")+1:], ":")
+	own := strings.TrimPrefix(constants.CoreDNSVersion, "v")
+	tag = strings.TrimPrefix(tag, "v")
+	return tag == own || migration.ValidUpMigration(tag, own) == nil
 }

@@ -52,6 +52,23 @@ func TestAddonsAreThoseOfKubeadm(t *testing.T) {
 	assert.EqualValues(t, "nftables", config.Mode)
 	assert.Equal(t, c.PodCIDR, config.ClusterCIDR)
 	assert.Contains(t, data(t, client, "kubeadm-config", "ClusterConfiguration"), "kubernetesVersion: "+c.Version+"\n", "the image of kube-proxy does not change it")
+
+	// kubeadm knows neither the version that runs now nor one that a newer Tripod has left.
+	for _, deployed := range []string{"v1.97.0-mirror", "v1.99.0"} {
+		running := dnsOf(t, client)
+		running.Spec.Template.Spec.Containers[0].Image = "registry.example.com/dns/coredns:" + deployed
+		_, err := client.AppsV1().Deployments(metav1.NamespaceSystem).Update(t.Context(), running, metav1.UpdateOptions{})
+		require.NoError(t, err)
+		for image, want := range map[Image]string{
+			{"registry.example.com/dns", "v1.98.0"}: "registry.example.com/dns/coredns:v1.98.0",
+			{}:                                      "registry.k8s.io/coredns/coredns:" + constants.CoreDNSVersion,
+		} {
+			c.Addons.CoreDNSImage = image
+			require.NoError(t, Prepare(t.Context(), client, c), deployed)
+			assert.Equal(t, want, dnsOf(t, client).Spec.Template.Spec.Containers[0].Image)
+			assert.Contains(t, data(t, client, "coredns", "Corefile"), "192.0.2.53", "nothing adapts it")
+		}
+	}
 }
 
 func TestAddonsThatAreNotAskedForStayAway(t *testing.T) {

@@ -118,7 +118,7 @@ func Prepare(ctx context.Context, client kubernetes.Interface, c Config) error {
 		func() error { return node.AutoApproveNodeCertificateRotation(client) },
 		func() error { return clusterinfo.CreateClusterInfoRBACRules(client) },
 		func() error { return clusterinfo.CreateBootstrapConfigMapIfNotExists(client, info) },
-		func() error { return c.Addons.install(cfg, client) },
+		func() error { return c.Addons.install(ctx, cfg, client) },
 	} {
 		if err := step(); err != nil {
 			return err

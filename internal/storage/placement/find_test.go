@@ -91,7 +91,7 @@ func TestAMoveWhoseSwitchIsUndoneLeavesOneEtcd(t *testing.T) {
 	require.False(t, has(t, e.own))
 
 	put(t, e.own, Record{Own: true, Move: "first"})
-	for n := 0; err == nil; n++ {
+	for n, end := 0, time.Now().Add(patience); err == nil && time.Now().Before(end); n++ {
 		err = create(t, running, fmt.Sprintf("b-%d", n))
 	}
 	requireUnavailable(t, err, "the API group example.com is unavailable")

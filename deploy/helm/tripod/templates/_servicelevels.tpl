@@ -7,12 +7,12 @@ SPDX-License-Identifier: Apache-2.0
 The service levels, as a JSON object by name: errors and requests are what clients see, as rates of 5 minutes. The aggregators count them, also
 what they answer in place of services that are away. A request is an error if it gets a status of 5xx or takes too long: a second for one object
 and a write, 5 seconds for a list in a namespace, 30 seconds for one of the cluster, without the time of webhooks. For watches, only the status
-counts. Aggregated API servers are measured by attempts at their replicas, whose time is their own.
+counts. Probes are no requests of clients: their subresource is their path. Aggregated API servers are measured by attempts at their replicas, whose time is their own.
 */ -}}
 {{- define "tripod.serviceLevels" -}}
 {{- $builtIn := printf "|%s" (.Files.Get "groups.json" | fromJsonArray | join "|" | replace "." "[.]") -}}
 {{- $from := printf "namespace=%q, tripod_service=\"aggregator\"" .Release.Namespace -}}
-{{- $streams := "subresource!~\"proxy|attach|exec|log|portforward\"" -}}
+{{- $streams := "subresource!~\"proxy|attach|exec|log|portforward|/.*\"" -}}
 {{- $levels := dict -}}
 {{- range $name, $level := dict
   "reads" (dict "title" "reads of built-in resources" "select" (printf "verb=~\"GET|LIST\", group=~%q" $builtIn))
@@ -45,7 +45,7 @@ the error budget of 30 days too fast. Ratios of long windows are sums of the rec
 {{- range $name, $level := $levels }}
 {{- range $what := list "errors" "requests" }}
 - record: tripod:service_level_{{ $what }}:rate5m
-  labels: {service_level: {{ $name }}, namespace: {{ $.Release.Namespace }}}
+  labels: {service_level: {{ $name }}, namespace: {{ $.Release.Namespace | quote }}}
   expr: |
     {{- get $level $what | nindent 4 }}
 {{- end }}
