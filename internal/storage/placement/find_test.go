@@ -13,6 +13,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	clientv3 "go.etcd.io/etcd/client/v3"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/watch"
@@ -264,4 +266,47 @@ func BenchmarkGet(b *testing.B) {
 			}
 		})
 	}
+}
+
+// broken has transactions fail as those do whose connection breaks.
+type broken struct {
+	clientv3.KV
+	times int
+}
+
+func (b *broken) Txn(ctx context.Context) clientv3.Txn { return brokenTxn{b.KV.Txn(ctx), b} }
+
+type brokenTxn struct {
+	clientv3.Txn
+	broken *broken
+}
+
+func (t brokenTxn) If(conditions ...clientv3.Cmp) clientv3.Txn { return brokenTxn{t.Txn.If(conditions...), t.broken} }
+func (t brokenTxn) Then(ops ...clientv3.Op) clientv3.Txn       { return brokenTxn{t.Txn.Then(ops...), t.broken} }
+func (t brokenTxn) Else(ops ...clientv3.Op) clientv3.Txn       { return brokenTxn{t.Txn.Else(ops...), t.broken} }
+
+func (t brokenTxn) Commit() (*clientv3.TxnResponse, error) {
+	if t.broken.times > 0 {
+		t.broken.times--
+		return nil, status.Error(codes.Unavailable, "read: connection reset by peer")
+	}
+	return t.Txn.Commit()
+}
+
+// The client of etcd repeats reads when a connection breaks. It does not repeat transactions, which reads are here.
+func TestReadsGoOnWhenAConnectionBreaks(t *testing.T) {
+	t.Parallel()
+	e := startEtcds(t)
+	_, err := e.shared.Put(t.Context(), directory+"a", "stored")
+	require.NoError(t, err)
+	p := &place{group: &group{keys: keysOfTest}}
+	p.here.Store(shut)
+	answer, err := fenced{&broken{e.shared, 3}, p}.Get(t.Context(), directory+"a")
+	require.NoError(t, err)
+	require.Len(t, answer.Kvs, 1)
+
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err = fenced{&broken{e.shared, 3}, p}.Get(ctx, directory+"a")
+	require.ErrorContains(t, err, "connection reset by peer", "it waits no longer than its caller")
 }

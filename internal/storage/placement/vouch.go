@@ -6,11 +6,16 @@ package placement
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"sync"
+	"time"
 
 	"go.etcd.io/etcd/api/v3/mvccpb"
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -61,11 +66,24 @@ func recordOf(kvs []*mvccpb.KeyValue) (*Record, error) {
 	return record, nil
 }
 
+// The client of etcd repeats a read for so long, but no transaction, also if that only reads.
+const (
+	readAttempts = 100
+	readPause    = 25 * time.Millisecond
+)
+
 // getHere reads from etcd, if it still has the objects.
 func (p *place) getHere(ctx context.Context, kv clientv3.KV, read clientv3.Op) (*clientv3.GetResponse, error) {
-	for {
+	for attempt := 1; ; attempt++ {
 		answer, err := kv.Txn(ctx).If(p.group.keys.RecordUnchanged(p.here.Load())).
 			Then(read).Else(clientv3.OpGet(p.group.keys.Record)).Commit()
+		if isUnavailable(err) && attempt < readAttempts {
+			select {
+			case <-time.After(readPause):
+				continue
+			case <-ctx.Done():
+			}
+		}
 		if err != nil {
 			return nil, err
 		}
@@ -79,6 +97,15 @@ func (p *place) getHere(ctx context.Context, kv clientv3.KV, read clientv3.Op) (
 			return nil, err
 		}
 	}
+}
+
+// isUnavailable reports whether a connection has broken, or etcd is away.
+func isUnavailable(err error) bool {
+	var etcd rpctypes.EtcdError
+	if errors.As(err, &etcd) {
+		return etcd.Code() == codes.Unavailable
+	}
+	return status.Code(err) == codes.Unavailable
 }
 
 // vouch returns an error unless the etcd of the place still had the objects at a revision.
