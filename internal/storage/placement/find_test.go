@@ -281,9 +281,15 @@ type brokenTxn struct {
 	broken *broken
 }
 
-func (t brokenTxn) If(conditions ...clientv3.Cmp) clientv3.Txn { return brokenTxn{t.Txn.If(conditions...), t.broken} }
-func (t brokenTxn) Then(ops ...clientv3.Op) clientv3.Txn       { return brokenTxn{t.Txn.Then(ops...), t.broken} }
-func (t brokenTxn) Else(ops ...clientv3.Op) clientv3.Txn       { return brokenTxn{t.Txn.Else(ops...), t.broken} }
+func (t brokenTxn) If(conditions ...clientv3.Cmp) clientv3.Txn {
+	return brokenTxn{t.Txn.If(conditions...), t.broken}
+}
+func (t brokenTxn) Then(ops ...clientv3.Op) clientv3.Txn {
+	return brokenTxn{t.Txn.Then(ops...), t.broken}
+}
+func (t brokenTxn) Else(ops ...clientv3.Op) clientv3.Txn {
+	return brokenTxn{t.Txn.Else(ops...), t.broken}
+}
 
 func (t brokenTxn) Commit() (*clientv3.TxnResponse, error) {
 	if t.broken.times > 0 {
