@@ -37,6 +37,8 @@ func install(ctx context.Context, e *environment.Environment) error {
 	}
 	etcd := values["etcd"].(release.Values)
 	etcd["mode"] = "perService"
+	// What is measured here are clients of Tripod. Controllers would write beside them.
+	values["controllerManager"] = release.Values{"enabled": false}
 	for _, service := range release.Services {
 		// With these requests all pods fit on a node of two processors, even while a Deployment rolls.
 		values[service] = release.Values{"replicas": replicas, "resources": release.Values{"requests": release.Values{"cpu": "20m"}}}
