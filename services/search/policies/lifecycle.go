@@ -119,14 +119,22 @@ func (m *maker) apply(
 	return read, reason, err
 }
 
-// adoptAnnotation of a PediaCluster names the policy that may change how it is reached, although no lifecycle of it has made the
-// PediaCluster.
-const adoptAnnotation = "tripod-k8s.io/adopted-by"
+const (
+	// adoptAnnotation of a PediaCluster names the policy that may change how it is reached, although no lifecycle of it has made the
+	// PediaCluster.
+	adoptAnnotation = "tripod-k8s.io/adopted-by"
+	// madeAnnotation of a PediaCluster names the policy for which search has made it. An owner is no proof of that: who deletes a lifecycle
+	// says whether its PediaCluster keeps it.
+	madeAnnotation = "tripod-k8s.io/made-by"
+)
 
-// mayChange reports whether the lifecycle has made a PediaCluster, or its writer has handed it over. Otherwise a policy could take the
-// PediaCluster of others.
+// isMadeFor reports whether search has made a PediaCluster for the policy with a name.
+func isMadeFor(policy string, cluster *v1alpha2.PediaCluster) bool { return cluster.Annotations[madeAnnotation] == policy }
+
+// mayChange reports whether the lifecycle, or one before it, has made a PediaCluster, or its writer has handed it over. Otherwise a policy
+// could take the PediaCluster of others.
 func mayChange(lifecycle *v1alpha1.PediaClusterLifecycle, policy string, has *v1alpha2.PediaCluster) bool {
-	return existing(lifecycle, has.OwnerReferences) == "PediaClusterCreated" || has.Annotations[adoptAnnotation] == policy
+	return existing(lifecycle, has.OwnerReferences) == "PediaClusterCreated" || isMadeFor(policy, has) || has.Annotations[adoptAnnotation] == policy
 }
 
 // existing returns the reason of Created for a PediaCluster that is there. The status that said who created it may be lost or late.
@@ -232,6 +240,13 @@ func (m *maker) cluster(ctx context.Context, data map[string]any) (*unstructured
 	object.SetKind("PediaCluster")
 	object.SetName(m.lifecycle.Name)
 	object.SetNamespace("")
+	annotations := object.GetAnnotations()
+	if annotations == nil {
+		annotations = map[string]string{}
+	}
+	delete(annotations, adoptAnnotation) // that is for people to say
+	annotations[madeAnnotation] = m.policy
+	object.SetAnnotations(annotations)
 	object.SetOwnerReferences([]metav1.OwnerReference{{
 		APIVersion: v1alpha1.GroupVersion.String(), Kind: v1alpha1.LifecycleKind, Name: m.lifecycle.Name, UID: m.lifecycle.UID,
 	}})

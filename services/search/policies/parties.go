@@ -62,7 +62,7 @@ func (s *state) partyOf(cluster *v1alpha2.PediaCluster) (party string, known boo
 	lifecycle := s.lifecycles[cluster.Name]
 	if lifecycle == nil {
 		_, late := s.made[cluster.Name]
-		return "", !late && !s.unclear[cluster.Name] && !s.goes(cluster)
+		return "", !late && !s.unclear[cluster.Name] && !s.isUnread(cluster.Name) && !s.goes(cluster)
 	}
 	made, known, err := believe(lifecycle, s)
 	if !known {
@@ -83,14 +83,12 @@ func (s *state) goes(cluster *v1alpha2.PediaCluster) bool {
 }
 
 // isLeft reports whether search has made a PediaCluster of a source of which its policy makes nothing any more. Its lifecycle should go,
-// and the PediaCluster with it, but a writer of lifecycles can keep the lifecycle. The PediaCluster would then be one that no limit counts.
+// and the PediaCluster with it, but a writer of lifecycles can keep the lifecycle, or delete it without what it owns. The PediaCluster
+// would then be one that no limit counts.
 func (s *state) isLeft(cluster *v1alpha2.PediaCluster) bool {
-	lifecycle := s.lifecycles[cluster.Name]
-	if lifecycle == nil || existing(lifecycle, cluster.OwnerReferences) != "PediaClusterCreated" {
-		return false
-	}
 	ofOthers := func(o metav1.OwnerReference) bool { return o.Kind != v1alpha1.LifecycleKind }
-	return s.policyOf(cluster) != nil && !slices.ContainsFunc(cluster.OwnerReferences, ofOthers)
+	policy := s.policyOf(cluster)
+	return policy != nil && isMadeFor(policy.Name, cluster) && !slices.ContainsFunc(cluster.OwnerReferences, ofOthers)
 }
 
 // policyOf returns the policy whose party a PediaCluster has, or nil.

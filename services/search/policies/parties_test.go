@@ -211,6 +211,13 @@ func (w *world) changeLifecycle(name, patch string) {
 	require.NoError(w, err)
 }
 
+// changeCluster has a writer of PediaClusters, or the garbage collector, change one.
+func (w *world) changeCluster(name, patch string) {
+	w.Helper()
+	_, err := w.client.Resource(clusterResource).Patch(w.Context(), name, types.MergePatchType, []byte(patch), metav1.PatchOptions{})
+	require.NoError(w, err)
+}
+
 // partiesOf returns the parties that search has written for a PediaCluster.
 func (w *world) partiesOf(name string) (all []string) {
 	for _, action := range w.client.Actions() {
@@ -263,9 +270,31 @@ func TestAnotherControllerTakesNoClusterFromItsParty(t *testing.T) {
 
 // TestALifecycleKeepsNoClusterWithoutASource has a writer of lifecycles take one from its policy, and its source go.
 func TestALifecycleKeepsNoClusterWithoutASource(t *testing.T) {
-	for name, change := range map[string]string{
-		"no controller":      `{"metadata": {"ownerReferences": null}}`,
-		"another controller": ofNamespace,
+	for name, take := range map[string]func(*world){
+		"no controller":      func(w *world) { w.changeLifecycle("fleet-prod-a", `{"metadata": {"ownerReferences": null}}`) },
+		"another controller": func(w *world) { w.changeLifecycle("fleet-prod-a", ofNamespace) },
+		"a finalizer": func(w *world) {
+			w.client.PrependReactor("delete", "pediaclusterlifecycles", func(clienttesting.Action) (bool, runtime.Object, error) { return true, nil, nil })
+			w.changeLifecycle("fleet-prod-a", `{"metadata": {"finalizers": ["x/y"], "deletionTimestamp": "2026-01-01T00:00:00Z"}}`)
+		},
+		"deleted without the cluster": func(w *world) {
+			first := w.lifecycle("fleet-prod-a").UID
+			w.changeCluster("fleet-prod-a", `{"metadata": {"ownerReferences": null}}`)
+			require.NoError(w, w.client.Resource(lifecycleResource).Delete(w.Context(), "fleet-prod-a", metav1.DeleteOptions{}))
+			w.until("the policy makes another one", func() bool { l := w.lifecycle("fleet-prod-a"); return l != nil && l.UID != first })
+			w.until("a turn later", func() bool { return true })
+			require.NotNil(w, w.cluster("fleet-prod-a"))
+			assert.Equal(w, "fleet/prod", w.cluster("fleet-prod-a").Status.Party)
+			w.putSecrets(newConfig)
+			w.until("it follows its credentials", func() bool { return string(w.cluster("fleet-prod-a").Spec.Kubeconfig) == "?????>" })
+		},
+		"deleted without the cluster, and not made again": func(w *world) {
+			w.client.PrependReactor("create", "pediaclusterlifecycles", func(clienttesting.Action) (bool, runtime.Object, error) {
+				return true, nil, errors.New("refused")
+			})
+			w.changeCluster("fleet-prod-a", `{"metadata": {"ownerReferences": null}}`)
+			require.NoError(w, w.client.Resource(lifecycleResource).Delete(w.Context(), "fleet-prod-a", metav1.DeleteOptions{}))
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
@@ -273,11 +302,40 @@ func TestALifecycleKeepsNoClusterWithoutASource(t *testing.T) {
 			w.put(policyResource, fleetPolicy)
 			w.put(fleetResource, fleetCluster("a", "True"))
 			w.until("the cluster is there", func() bool { return w.cluster("fleet-prod-a") != nil })
-			w.changeLifecycle("fleet-prod-a", change)
+			take(w)
+			for _, patch := range w.partiesOf("fleet-prod-a") {
+				assert.JSONEq(t, `{"status": {"party": "fleet/prod"}}`, patch, "it was by itself for a while")
+			}
 			require.NoError(t, w.client.Resource(fleetResource).Namespace("prod").Delete(t.Context(), "a", metav1.DeleteOptions{}))
 			w.until("the cluster is gone", func() bool { return w.cluster("fleet-prod-a") == nil })
 		})
 	}
+}
+
+// TestAClusterThatIsTakenOverStays is one whose writer has removed what says that search made it.
+func TestAClusterThatIsTakenOverStays(t *testing.T) {
+	w := newWorld(t)
+	w.putSecrets(oldConfig)
+	w.put(policyResource, fleetPolicy)
+	w.put(fleetResource, fleetCluster("a", "True"))
+	w.until("the cluster is there", func() bool { return w.cluster("fleet-prod-a") != nil })
+	w.changeCluster("fleet-prod-a", `{"metadata": {"ownerReferences": null, "annotations": {"tripod-k8s.io/made-by": null}}}`)
+	w.until("it is by itself", func() bool { return w.cluster("fleet-prod-a").Status.Party == "" })
+	require.NoError(t, w.client.Resource(fleetResource).Namespace("prod").Delete(t.Context(), "a", metav1.DeleteOptions{}))
+	w.until("its lifecycle is gone", func() bool { return w.lifecycle("fleet-prod-a") == nil })
+	w.until("a turn later", func() bool { return true })
+	assert.NotNil(t, w.cluster("fleet-prod-a"))
+}
+
+// TestATemplateHandsNoClusterOver has a template write the annotations of people.
+func TestATemplateHandsNoClusterOver(t *testing.T) {
+	w := newWorld(t)
+	w.putSecrets(oldConfig)
+	w.put(policyResource, strings.Replace(fleetPolicy, "metadata: {labels: {from: fleet}}",
+		"metadata: {annotations: {tripod-k8s.io/adopted-by: other, tripod-k8s.io/made-by: other, a: b}}", 1))
+	w.put(fleetResource, fleetCluster("a", "True"))
+	w.until("the cluster is there", func() bool { return w.cluster("fleet-prod-a") != nil })
+	assert.Equal(t, map[string]string{"tripod-k8s.io/made-by": "fleet", "a": "b"}, w.cluster("fleet-prod-a").Annotations)
 }
 
 // TestClustersOfAPartyCountWhateverTheirLifecyclesSay has templates fail, so that search does not know what is made of one source.

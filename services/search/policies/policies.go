@@ -263,13 +263,14 @@ func (p *Policies) collectOne(
 	}
 }
 
-// mayLive asks the cluster itself whether an owner exists, because an informer may be late. Returns true if unsure.
+// mayLive asks the cluster itself whether an owner exists, because an informer may be late. Returns true if unsure. A lifecycle that is
+// being deleted exists no more, whatever finalizers its writers give it. A policy does: it may be about to leave its lifecycles.
 func (p *Policies) mayLive(ctx context.Context, resource schema.GroupVersionResource, owner *metav1.OwnerReference) bool {
 	live, err := p.client.Resource(resource).Get(ctx, owner.Name, metav1.GetOptions{})
 	if err != nil {
 		return !apierrors.IsNotFound(err)
 	}
-	return live.GetUID() == owner.UID
+	return live.GetUID() == owner.UID && (resource != lifecycleResource || live.GetDeletionTimestamp() == nil)
 }
 
 // remove deletes an object unless it has changed.
