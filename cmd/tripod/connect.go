@@ -137,20 +137,34 @@ func (o *connection) run(ctx context.Context, name string, command []string, out
 	}
 	defer tunnel.Close()
 	entry.Cluster.Server = tunnel.Server()
+	signals, letGo := holdSignals()
+	defer letGo()
 	path, remove, err := o.writeKubeconfig(entry)
 	if err != nil {
 		return err
 	}
-	if len(command) > 0 {
-		stop() // from here on, signals are the command's
-		err = runConnected(ctx, path, command)
-	} else {
-		err = o.say(out, entry, tunnel, path)
-		if err == nil {
-			<-connecting.Done()
+	switch {
+	case connecting.Err() != nil:
+	case len(command) > 0:
+		err = runConnected(ctx, path, command, signals)
+	default:
+		if err = o.say(out, entry, tunnel, path); err == nil {
+			<-signals
 		}
 	}
 	return errors.Join(err, remove())
+}
+
+// holdSignals keeps signals from ending the process while there is a kubeconfig to remove, also a second Ctrl-C, and a pipe that nothing
+// reads any more.
+func holdSignals() (signals <-chan os.Signal, letGo func()) {
+	ending := []os.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGQUIT, syscall.SIGPIPE}
+	if !signal.Ignored(syscall.SIGHUP) { // as under nohup
+		ending = append(ending, syscall.SIGHUP)
+	}
+	received := make(chan os.Signal, 1)
+	signal.Notify(received, ending...)
+	return received, func() { signal.Stop(received) }
 }
 
 // say says how to use the connection.
@@ -170,6 +184,10 @@ func (o *connection) writeKubeconfig(entry *kubeconfig.Entry) (path string, remo
 	if o.merge {
 		path, former, err := entry.Merge("this release", "leave out --merge-kubeconfig")
 		return path, func() error {
+			// A second connection to this release has replaced the entry, and removes it.
+			if replaced, err := entry.Replaced(); err != nil || replaced {
+				return err
+			}
 			_, err := entry.Unmerge(former)
 			return err
 		}, err
@@ -195,29 +213,21 @@ type exitCode int
 
 func (c exitCode) Error() string { return fmt.Sprintf("the command ended with exit code %d", int(c)) }
 
-// runConnected runs a command with a kubeconfig. A terminal sends its signals to the command, too, so only those of other processes are
-// passed on.
-func runConnected(ctx context.Context, kubeconfig string, command []string) error {
+// runConnected runs a command with a kubeconfig. A terminal sends SIGINT and SIGQUIT to the command, too, so only the others are passed on.
+func runConnected(ctx context.Context, kubeconfig string, command []string, signals <-chan os.Signal) error {
 	child := exec.CommandContext(ctx, command[0], command[1:]...) //nolint:gosec // the user's own command
 	child.Stdin, child.Stdout, child.Stderr = os.Stdin, os.Stdout, os.Stderr
 	child.Env = append(os.Environ(), clientcmd.RecommendedConfigPathEnvVar+"="+kubeconfig)
-	received, done := make(chan os.Signal, 1), make(chan struct{})
-	signals := []os.Signal{syscall.SIGINT, syscall.SIGTERM}
-	if !signal.Ignored(syscall.SIGHUP) { // as under nohup
-		signals = append(signals, syscall.SIGHUP)
-	}
-	signal.Notify(received, signals...)
-	defer signal.Stop(received)
 	if err := child.Start(); err != nil {
 		return err
 	}
-	passed := make(chan struct{})
+	done, passed := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(passed)
 		for {
 			select {
-			case s := <-received:
-				if s != syscall.SIGINT {
+			case s := <-signals:
+				if s == syscall.SIGTERM || s == syscall.SIGHUP {
 					_ = child.Process.Signal(s) // it may have ended
 				}
 			case <-done:

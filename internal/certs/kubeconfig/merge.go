@@ -71,6 +71,12 @@ func (e *Entry) Unmerge(former string) (removed bool, err error) {
 	return true, clientcmd.ModifyConfig(options, *users, false)
 }
 
+// Replaced reports whether the user's kubeconfig has the entry with another server.
+func (e *Entry) Replaced() (bool, error) {
+	users, err := clientcmd.NewDefaultPathOptions().GetStartingConfig()
+	return err == nil && e.isIn(users) && users.Clusters[e.Name].Server != e.Cluster.Server, err
+}
+
 // isIn reports whether a kubeconfig has the entry: only that has its certificate authority.
 func (e *Entry) isIn(users *clientcmdapi.Config) bool {
 	cluster := users.Clusters[e.Name]

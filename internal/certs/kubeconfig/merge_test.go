@@ -62,3 +62,22 @@ func TestTheFormerContextComesBack(t *testing.T) {
 		})
 	}
 }
+
+// TestAnEntryCanBeReplaced has two commands merge the same entry with servers of their own.
+func TestAnEntryCanBeReplaced(t *testing.T) {
+	t.Setenv("KUBECONFIG", filepath.Join(t.TempDir(), "config"))
+	entry := func(server string) *Entry {
+		return &Entry{Name: "e", Cluster: &clientcmdapi.Cluster{Server: server, CertificateAuthorityData: []byte("ca")}, User: &clientcmdapi.AuthInfo{Token: "t"}}
+	}
+	first, second := entry("https://first"), entry("https://second")
+	for _, one := range []*Entry{first, second} {
+		_, _, err := one.Merge("this test", "leave it")
+		require.NoError(t, err)
+		replaced, err := one.Replaced()
+		require.NoError(t, err)
+		assert.False(t, replaced)
+	}
+	replaced, err := first.Replaced()
+	require.NoError(t, err)
+	assert.True(t, replaced)
+}
