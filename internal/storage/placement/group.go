@@ -249,6 +249,10 @@ func (p *place) elsewhere(ctx context.Context, kvs []*mvccpb.KeyValue) (bool, er
 	}
 	klog.InfoS("The record of an API group in the shared etcd is gone, or says that the objects are elsewhere, but its own etcd has them. "+
 		"It stays there, and replicas that start refuse it until tripod migrate groups writes the record again", "group", p.group.name)
+	select { // other services can write the record as often as they like
+	case <-time.After(retryInterval):
+	case <-p.context.Done():
+	}
 	return false, nil
 }
 
@@ -295,19 +299,20 @@ func (p *place) hear(etcd *clientv3.Client, revision int64, moved ends) bool {
 		if answer.Err() != nil {
 			return false
 		}
-		for _, event := range answer.Events {
-			var kvs []*mvccpb.KeyValue
-			if event.Type == clientv3.EventTypePut {
-				kvs = append(kvs, event.Kv)
-			}
-			over, err := moved(ctx, kvs)
-			if err != nil {
-				return false
-			}
-			if over {
-				klog.InfoS("The objects of an API group have moved to another etcd", "group", p.group.name)
-				return true
-			}
+		if len(answer.Events) == 0 {
+			continue
+		}
+		var kvs []*mvccpb.KeyValue
+		if last := answer.Events[len(answer.Events)-1]; last.Type == clientv3.EventTypePut { // each record says all, and none comes back
+			kvs = append(kvs, last.Kv)
+		}
+		over, err := moved(ctx, kvs)
+		if err != nil {
+			return false
+		}
+		if over {
+			klog.InfoS("The objects of an API group have moved to another etcd", "group", p.group.name)
+			return true
 		}
 	}
 	return false
