@@ -5,12 +5,14 @@ package split
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"net/url"
 	"strings"
 	"time"
 
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	"go.etcd.io/etcd/client/pkg/v3/transport"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
@@ -55,6 +57,10 @@ func (e *Etcd) dial(ctx context.Context) (*clientv3.Client, error) {
 	answer, err := client.Get(answering, "/")
 	if err != nil {
 		client.Close() //nolint:errcheck // it was of no use
+		if errors.Is(err, rpctypes.ErrPermissionDenied) || errors.Is(err, rpctypes.ErrUserEmpty) {
+			return nil, fmt.Errorf("--%s: only the user root of etcd has the rights: give its certificate by --%[1]s-certfile and --%[1]s-keyfile: %[2]w",
+				e.Flag, err)
+		}
 		return nil, fmt.Errorf("--%s: etcd at %s does not answer (certificates?): %w", e.Flag, strings.Join(e.Servers, ","), err)
 	}
 	e.id = answer.Header.GetClusterId()

@@ -208,5 +208,5 @@ func TestGroupsMoveBetweenEtcdsWithUsers(t *testing.T) {
 	o.Shared = shared.etcd("extensions-etcd", replica)
 	o.Groups = []string{"example.net"}
 	_, err = MoveGroups(t.Context(), o)
-	require.ErrorContains(t, err, "permission denied", "another user than root")
+	require.ErrorContains(t, err, "--extensions-etcd: only the user root of etcd has the rights", "another user than root")
 }
