@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -25,19 +26,17 @@ import (
 	"k8s.io/apiserver/pkg/storage/value/encrypt/identity"
 
 	"github.com/tripod-k8s/tripod/internal/storage/etcdclient"
-	"github.com/tripod-k8s/tripod/internal/storage/watchresume"
 )
 
 // concurrentReads is how many definitions of a list are read at a time.
 const concurrentReads = 16
 
-// Own returns a getter whose storage of definitions has those of a partition other than the default one. It refuses all writes.
-func Own(getter generic.RESTOptionsGetter, scope Scope, cached bool) generic.RESTOptionsGetter {
-	clients := &etcdclient.Clients{}
-	raw := scope.raw(clients)
-	return decorated{getter, func(generic.StorageDecorator) generic.StorageDecorator {
-		return watchresume.Decorate(etcdclient.Decorator(raw, cached), raw)
-	}}
+// Own returns a getter whose storage of definitions has those of a partition other than the default one. It refuses all writes. It has no watch cache:
+// only the informer of the replica reads definitions there, and has them all in memory already.
+func Own(getter generic.RESTOptionsGetter, scope Scope) generic.RESTOptionsGetter {
+	const cached = false
+	raw := scope.raw(&etcdclient.Clients{})
+	return decorated{getter, func(generic.StorageDecorator) generic.StorageDecorator { return etcdclient.Decorator(raw, cached) }}
 }
 
 // decorated is a getter that decorates the storage of definitions.
@@ -101,6 +100,9 @@ type owned struct {
 	names func(ctx context.Context, key string) (names []string, revision int64, err error)
 }
 
+// errListFirst makes an informer list, and then watch. Events of etcd for the present state would have the values of all definitions.
+var errListFirst = apierrors.NewBadRequest("a partition of extensions sends no initial events of CustomResourceDefinitions: list them")
+
 var errReadOnly = errors.New("only the default partition of extensions writes CustomResourceDefinitions")
 
 // Create implements storage.Interface.
@@ -133,8 +135,13 @@ func (s *owned) Get(ctx context.Context, key string, opts storage.GetOptions, in
 	return s.Interface.Get(ctx, key, opts, into)
 }
 
-// Watch implements storage.Interface.
+// Watch implements storage.Interface. Bookmarks tell the informer how far etcd is. Without them, its last resourceVersion would be too old while
+// only definitions of others change.
 func (s *owned) Watch(ctx context.Context, key string, opts storage.ListOptions) (watch.Interface, error) {
+	if opts.SendInitialEvents != nil && *opts.SendInitialEvents {
+		return nil, errListFirst
+	}
+	opts.ProgressNotify = opts.Predicate.AllowWatchBookmarks
 	opts.Predicate = s.scope.only(opts.Predicate)
 	return s.Interface.Watch(ctx, key, opts)
 }

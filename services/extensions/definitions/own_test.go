@@ -124,47 +124,77 @@ func names(list runtime.Object) []string {
 }
 
 func TestAPartitionHasItsOwnDefinitions(t *testing.T) {
-	for name, cached := range map[string]bool{"without a watch cache": false, "with a watch cache": true} {
-		t.Run(name, func(t *testing.T) {
-			e := startEtcd(t)
-			e.create(t, "boats.a.example.com", "boats.example.com", "boats.example.org", "cars.b.example.com", "planes.x")
-			own := e.own(t, big, cached)
-			list := newListFunc()
-			require.NoError(t, own.GetList(t.Context(), prefix, storage.ListOptions{Recursive: true, Predicate: storage.Everything}, list))
-			assert.Equal(t, []string{"boats.a.example.com", "cars.b.example.com"}, names(list))
+	e := startEtcd(t)
+	e.create(t, "boats.a.example.com", "boats.example.com", "boats.example.org", "cars.b.example.com", "planes.x")
+	own := e.own(t, big, false)
+	list := newListFunc()
+	require.NoError(t, own.GetList(t.Context(), prefix, storage.ListOptions{Recursive: true, Predicate: storage.Everything}, list))
+	assert.Equal(t, []string{"boats.a.example.com", "cars.b.example.com"}, names(list))
 
-			version := list.(*apiextensions.CustomResourceDefinitionList).ResourceVersion
-			watching, err := own.Watch(t.Context(), prefix, storage.ListOptions{ResourceVersion: version, Recursive: true, Predicate: storage.Everything})
-			require.NoError(t, err)
-			defer watching.Stop()
-			e.create(t, "trains.example.org", "trains.c.example.com")
-			require.NoError(t, e.everything.Delete(t.Context(), prefix+"/planes.x", newFunc(), nil, storage.ValidateAllObjectFunc, nil, storage.DeleteOptions{}))
-			require.NoError(t, e.everything.Delete(
-				t.Context(), prefix+"/cars.b.example.com", newFunc(), nil, storage.ValidateAllObjectFunc, nil, storage.DeleteOptions{}))
-			for _, want := range []struct {
-				event watch.EventType
-				name  string
-			}{{watch.Added, "trains.c.example.com"}, {watch.Deleted, "cars.b.example.com"}} {
-				got := <-watching.ResultChan()
-				assert.Equal(t, want.event, got.Type)
-				assert.Equal(t, want.name, nameIn(got))
-			}
-			assert.Equal(t, []string{"boats.a.example.com", "cars.b.example.com", "trains.c.example.com"}, e.decoded.all(), "decoded")
-
-			require.NoError(t, own.Get(t.Context(), prefix+"/boats.a.example.com", storage.GetOptions{}, newFunc()))
-			assert.True(t, storage.IsNotFound(own.Get(t.Context(), prefix+"/boats.example.org", storage.GetOptions{}, newFunc())))
-			one := newListFunc()
-			require.NoError(t, own.GetList(t.Context(), prefix+"/boats.example.org", storage.ListOptions{Predicate: storage.Everything}, one))
-			assert.Empty(t, names(one), "a list of one definition of another partition")
-		})
+	version := list.(*apiextensions.CustomResourceDefinitionList).ResourceVersion
+	watching, err := own.Watch(t.Context(), prefix, storage.ListOptions{ResourceVersion: version, Recursive: true, Predicate: storage.Everything})
+	require.NoError(t, err)
+	defer watching.Stop()
+	e.create(t, "trains.example.org", "trains.c.example.com")
+	require.NoError(t, e.everything.Delete(t.Context(), prefix+"/planes.x", newFunc(), nil, storage.ValidateAllObjectFunc, nil, storage.DeleteOptions{}))
+	require.NoError(t, e.everything.Delete(
+		t.Context(), prefix+"/cars.b.example.com", newFunc(), nil, storage.ValidateAllObjectFunc, nil, storage.DeleteOptions{}))
+	for _, want := range []struct {
+		event watch.EventType
+		name  string
+	}{{watch.Added, "trains.c.example.com"}, {watch.Deleted, "cars.b.example.com"}} {
+		got := <-watching.ResultChan()
+		assert.Equal(t, want.event, got.Type)
+		assert.Equal(t, want.name, nameIn(got))
 	}
+	assert.Equal(t, []string{"boats.a.example.com", "cars.b.example.com", "trains.c.example.com"}, e.decoded.all(), "decoded")
+
+	require.NoError(t, own.Get(t.Context(), prefix+"/boats.a.example.com", storage.GetOptions{}, newFunc()))
+	assert.True(t, storage.IsNotFound(own.Get(t.Context(), prefix+"/boats.example.org", storage.GetOptions{}, newFunc())))
+	one := newListFunc()
+	require.NoError(t, own.GetList(t.Context(), prefix+"/boats.example.org", storage.ListOptions{Predicate: storage.Everything}, one))
+	assert.Empty(t, names(one), "a list of one definition of another partition")
+}
+
+func TestTheInformerOfAPartitionListsFirst(t *testing.T) {
+	e := startEtcd(t)
+	e.create(t, "boats.a.example.com", "boats.example.org")
+	own, send := e.own(t, big, false), true
+	_, err := own.Watch(t.Context(), prefix, storage.ListOptions{SendInitialEvents: &send, Recursive: true, Predicate: storage.Everything})
+	require.ErrorIs(t, err, errListFirst)
+	assert.Empty(t, e.decoded.all(), "decoded")
+}
+
+func TestBookmarksShowTheProgressOfOthers(t *testing.T) {
+	e := startEtcd(t)
+	own := e.own(t, big, false)
+	list := newListFunc()
+	require.NoError(t, own.GetList(t.Context(), prefix, storage.ListOptions{Recursive: true, Predicate: storage.Everything}, list))
+	version := list.(*apiextensions.CustomResourceDefinitionList).ResourceVersion
+	predicate := storage.Everything
+	predicate.AllowWatchBookmarks = true
+	watching, err := own.Watch(t.Context(), prefix, storage.ListOptions{ResourceVersion: version, Recursive: true, Predicate: predicate})
+	require.NoError(t, err)
+	defer watching.Stop()
+	e.create(t, "boats.example.org")
+	require.Eventually(t, func() bool {
+		require.NoError(t, own.RequestWatchProgress(t.Context()))
+		select {
+		case event := <-watching.ResultChan():
+			assert.Equal(t, watch.Bookmark, event.Type)
+			return event.Object.(*apiextensions.CustomResourceDefinition).ResourceVersion != version
+		default:
+			return false
+		}
+	}, time.Minute, 10*time.Millisecond, "a bookmark is past the definition of another partition")
+	assert.Empty(t, e.decoded.all(), "decoded")
 }
 
 func TestAPartitionOfNothingYet(t *testing.T) {
 	e := startEtcd(t)
 	e.create(t, "boats.example.org")
 	list := newListFunc()
-	require.NoError(t, e.own(t, big, true).GetList(t.Context(), prefix, storage.ListOptions{Recursive: true, Predicate: storage.Everything}, list))
+	require.NoError(t, e.own(t, big, false).GetList(t.Context(), prefix, storage.ListOptions{Recursive: true, Predicate: storage.Everything}, list))
 	assert.Empty(t, names(list))
 	assert.NotEmpty(t, list.(*apiextensions.CustomResourceDefinitionList).ResourceVersion)
 	assert.Empty(t, e.decoded.all(), "decoded")

@@ -25,7 +25,7 @@ func applyPartition(o *options.Completed, config *backend.Config) {
 	case scope.IsDefault():
 		generic.RESTOptionsGetter = definitions.Narrow(generic.RESTOptionsGetter, scope)
 	default:
-		generic.RESTOptionsGetter = definitions.Own(generic.RESTOptionsGetter, scope, o.Etcd.EnableWatchCache)
+		generic.RESTOptionsGetter = definitions.Own(generic.RESTOptionsGetter, scope)
 	}
 	build := generic.BuildHandlerChainFunc
 	generic.BuildHandlerChainFunc = func(handler http.Handler, c *genericapiserver.Config) http.Handler {
