@@ -1,8 +1,8 @@
 // Copyright The Tripod Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Command divided compares the memory of one extensions with that of its partitions together, for the same CustomResourceDefinitions. Its
-// table is in docs/scale.md.
+// Command divided compares the memory of one extensions with that of its partitions together, for the same CustomResourceDefinitions. It also
+// measures the aggregator, which merges the documents of all. Its tables are in docs/scale.md.
 package main
 
 import (
@@ -13,6 +13,7 @@ import (
 	"net/http"
 	"os"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -31,11 +32,11 @@ import (
 )
 
 const (
-	extensions = "extensions"
+	extensions, aggregator = "extensions", "aggregator"
 	// empty is a partition without definitions.
 	empty = "empty"
 	// readTimeout is for documents of all definitions.
-	readTimeout = 2 * time.Minute
+	readTimeout = 10 * time.Minute
 )
 
 func main() { framework.RunCommand("divided", run) }
@@ -44,7 +45,14 @@ type options struct {
 	definitions, partitions int
 	// settle is how long the processes are idle before they are measured.
 	settle time.Duration
+	// only is undivided or divided, or empty for both.
+	only string
 }
+
+const (
+	undivided = "undivided"
+	inParts   = "divided"
+)
 
 func run(ctx context.Context, args []string) error {
 	var o options
@@ -52,12 +60,19 @@ func run(ctx context.Context, args []string) error {
 	fs.IntVar(&o.definitions, "crds", 300, "number of CustomResourceDefinitions")
 	fs.IntVar(&o.partitions, "partitions", 3, "number of partitions that share them, of which one is the default partition")
 	fs.DurationVar(&o.settle, "settle", 150*time.Second, "how long processes are idle before they are measured")
+	fs.StringVar(&o.only, "only", "", "measure undivided or divided only")
 	if err := fs.Parse(args); err != nil {
 		return err
+	}
+	if !slices.Contains([]string{"", undivided, inParts}, o.only) {
+		return fmt.Errorf("-only is %q, want %s or %s", o.only, undivided, inParts)
 	}
 	definitions := schemas.Generate(o.definitions)
 	var tables []table.Table
 	for _, divided := range []bool{false, true} {
+		if o.only == undivided && divided || o.only == inParts && !divided {
+			continue
+		}
 		measured, err := o.measure(ctx, definitions, divided)
 		if err != nil {
 			return err
@@ -83,14 +98,14 @@ func (o *options) partitionsOf(definitions []*apiextensionsv1.CustomResourceDefi
 	return flags
 }
 
-// measure returns the memory after the definitions were created, and after a restart with them.
+// measure returns the documents and the memory after the definitions were created, and after a restart with them.
 func (o *options) measure(ctx context.Context, definitions []*apiextensionsv1.CustomResourceDefinition, divided bool) (tables []table.Table, err error) {
 	dir, err := os.MkdirTemp("", "divided")
 	if err != nil {
 		return nil, err
 	}
 	defer os.RemoveAll(dir) //nolint:errcheck // nothing depends on it
-	title, started := "undivided", framework.TripodOptions{DataDir: dir}
+	title, started := undivided, framework.TripodOptions{DataDir: dir}
 	if divided {
 		title, started.Args = fmt.Sprintf("%d partitions", o.partitions), o.partitionsOf(definitions)
 	}
@@ -99,42 +114,70 @@ func (o *options) measure(ctx context.Context, definitions []*apiextensionsv1.Cu
 		if err != nil {
 			return nil, err
 		}
-		measured.Title = fmt.Sprintf("%s, %d definitions, %s (MB)", title, o.definitions, when)
-		tables, definitions = append(tables, measured), definitions[:0]
+		for i, of := range []string{"documents", "memory (MB)"} {
+			measured[i].Title = fmt.Sprintf("%s, %d definitions, %s: %s", title, o.definitions, when, of)
+		}
+		tables, definitions = append(tables, measured...), definitions[:0]
 	}
 	return tables, nil
 }
 
 func (o *options) measureOnce(
 	ctx context.Context, started framework.TripodOptions, create []*apiextensionsv1.CustomResourceDefinition,
-) (measured table.Table, err error) {
+) (measured []table.Table, err error) {
 	env, err := framework.New("divided")
 	if err != nil {
-		return table.Table{}, err
+		return nil, err
 	}
 	defer func() { err = errors.Join(err, env.Close(err != nil)) }()
 	tripod, err := env.StartTripod(ctx, started)
 	if err != nil {
-		return table.Table{}, err
+		return nil, err
 	}
 	if err := define(ctx, tripod, create); err != nil {
-		return table.Table{}, err
+		return nil, err
 	}
 	client, err := load.NewClient(tripod.Admin(), 1)
 	if err != nil {
-		return table.Table{}, err
+		return nil, err
 	}
-	reading, cancel := context.WithTimeout(ctx, readTimeout)
-	defer cancel()
-	if _, err := client.Read(reading, load.Request{Method: http.MethodGet, Path: "/openapi/v2", Accept: "*/*"}); err != nil {
-		return table.Table{}, err
+	documents, err := read(ctx, client)
+	if err != nil {
+		return nil, err
 	}
 	select {
 	case <-time.After(o.settle):
 	case <-ctx.Done():
-		return table.Table{}, ctx.Err()
+		return nil, ctx.Err()
 	}
-	return memory(ctx, tripod, client)
+	used, err := memory(ctx, tripod, client)
+	return []table.Table{documents, used}, err
+}
+
+// read reads the documents that the aggregator merges, each twice: the first reader waits until it is made.
+func read(ctx context.Context, client *load.Client) (table.Table, error) {
+	t := table.Table{Header: []string{"document", "MB", "seconds", "again"}}
+	ctx, cancel := context.WithTimeout(ctx, readTimeout)
+	defer cancel()
+	for _, r := range []load.Request{
+		{Path: "/openapi/v2", Accept: "*/*"},
+		{Path: "/openapi/v3", Accept: "*/*"},
+		{Path: "/apis", Accept: "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"},
+	} {
+		r.Method = http.MethodGet
+		row := []string{r.Path, ""}
+		for range 2 {
+			began := time.Now()
+			document, err := client.Read(ctx, r)
+			if err != nil {
+				return t, err
+			}
+			row[1] = fmt.Sprintf("%.1f", float64(len(document))/1e6)
+			row = append(row, fmt.Sprintf("%.2f", time.Since(began).Seconds()))
+		}
+		t.Rows = append(t.Rows, row)
+	}
+	return t, nil
 }
 
 // define creates definitions, and returns when all are established.
@@ -175,7 +218,7 @@ func define(ctx context.Context, tripod *framework.Tripod, definitions []*apiext
 	})
 }
 
-// memory measures extensions and its partitions. The sum leaves out the empty partition.
+// memory measures extensions, its partitions and the aggregator. The sum leaves out the empty partition and the aggregator.
 func memory(ctx context.Context, tripod *framework.Tripod, client *load.Client) (table.Table, error) {
 	t := table.Table{Header: []string{"process", "live heap", "anonymous", "proportional", "resident"}}
 	statuses, err := tripod.Status(ctx)
@@ -185,7 +228,7 @@ func memory(ctx context.Context, tripod *framework.Tripod, client *load.Client) 
 	var sum process.Memory
 	sumOfHeaps := 0.0
 	for _, s := range statuses {
-		if !strings.HasPrefix(s.Component, extensions) {
+		if !strings.HasPrefix(s.Component, extensions) && s.Component != aggregator {
 			continue
 		}
 		m, err := process.Process{Service: s.Component, PID: s.PID}.Memory()
@@ -197,12 +240,12 @@ func memory(ctx context.Context, tripod *framework.Tripod, client *load.Client) 
 			return t, err
 		}
 		t.Rows = append(t.Rows, row(s.Component, heap, m))
-		if s.Component != extensions+"-"+empty {
+		if s.Component != extensions+"-"+empty && s.Component != aggregator {
 			sum.Anonymous, sum.Proportional, sum.Resident = sum.Anonymous+m.Anonymous, sum.Proportional+m.Proportional, sum.Resident+m.Resident
 			sumOfHeaps += heap
 		}
 	}
-	t.Rows = append(t.Rows, row("sum without the empty one", sumOfHeaps, sum))
+	t.Rows = append(t.Rows, row("sum of extensions, without the empty one", sumOfHeaps, sum))
 	return t, nil
 }
 
