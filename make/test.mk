@@ -42,8 +42,8 @@ test-upgrade: build wardle test-assets ## Replace services under load, one at a 
 
 .PHONY: test-partitions
 test-partitions: export TEST_EXTENSIONS_PARTITIONS := a=example.com b=*.example.com,*.example.org
-test-partitions: build wardle test-assets ## Run the comparisons with kube-apiserver that are about custom resources, with extensions in three parts; 5 minutes.
-	$(GOTESTSUM) -- $(GO_TEST_FLAGS) -count=1 -timeout 30m ./test/compare/behaviour ./test/compare/admission
+test-partitions: build wardle test-assets ## Run the comparisons with kube-apiserver that are about custom resources, and envtest, with extensions in three parts; 5 minutes.
+	$(GOTESTSUM) -- $(GO_TEST_FLAGS) -count=1 -timeout 30m ./test/compare/behaviour ./test/compare/admission ./test/suites/envtest
 
 FUZZTIME := 1m
 .PHONY: fuzz

@@ -31,7 +31,7 @@ type cluster struct {
 }
 
 // startCluster starts stock or Tripod in a setting, and controllers.
-func startCluster(ctx context.Context, side string, s *setting, suite []string) (_ *cluster, err error) {
+func startCluster(ctx context.Context, o *options, side string, s *setting, suite []string) (_ *cluster, err error) {
 	env, err := framework.New("conformance-" + side + "-" + s.name)
 	if err != nil {
 		return nil, err
@@ -44,6 +44,11 @@ func startCluster(ctx context.Context, side string, s *setting, suite []string) 
 	}()
 	gates := s.gateFlags(suite)
 	args := slices.Concat(gates, s.apiFlags())
+	if o.divided && side == tripod {
+		for _, partition := range partitions {
+			args = append(args, "--extensions-partition="+partition)
+		}
+	}
 	fmt.Println(side, "starts", args)
 	switch side {
 	case stock:

@@ -32,11 +32,23 @@ type options struct {
 	skip    *regexp.Regexp
 	refresh bool
 	again   bool
+	// divided starts Tripod with partitions.
+	divided bool
 	procs   int
 	timeout time.Duration
 	list    string
 	// kept is the directory with what came of the specs, and ginkgo's logs.
 	kept string
+}
+
+// customResources matches the names of specs about custom resources.
+const customResources = `CustomResource|custom resource|CRD`
+
+// partitions divides the API groups of these specs. The default partition has the others, such as those with random names.
+var partitions = []string{
+	"a=mygroup.example.com,crd-publish-openapi-test-foo.example.com,webhook.example.com,stable.example.com",
+	"b=crd-publish-openapi-test-waldo.example.com,crd-publish-openapi-test-common-group.example.com,resourcequota.example.com," +
+		"kubectl.example.com,crd-validation-ratcheting.example.com",
 }
 
 func main() { framework.RunCommand("conformance", conformance) }
@@ -60,12 +72,16 @@ func parse(args []string) (*options, error) {
 	o := &options{}
 	flags.BoolVar(&o.refresh, "refresh", false, "run all specs on stock, but for those that ran before, and write those that pass to the list")
 	flags.BoolVar(&o.again, "again", false, "run also what has passed on Tripod or, with -refresh, what has failed on stock")
+	flags.BoolVar(&o.divided, "partitions", false, "divide extensions of Tripod into three parts, and run the specs about custom resources, unless -focus is given")
 	flags.IntVar(&o.procs, "procs", 12, "specs that run at a time; most of them wait most of the time")
 	flags.DurationVar(&o.timeout, "timeout", 3*time.Hour, "time for the specs of each setting")
 	flags.StringVar(&o.kept, "results", "bin/conformance", "directory for what came of the specs, and logs")
 	flags.StringVar(&o.list, "list", "lab/conformance/specs.txt", "file with the specs")
 	if err := framework.ParseFlags(flags, args); err != nil {
 		return nil, err
+	}
+	if o.divided && *focus == "" {
+		*focus = customResources
 	}
 	var err error
 	if o.focus, err = regexp.Compile(*focus); err != nil {

@@ -51,7 +51,7 @@ func (r runner) results(ctx context.Context, o *options, side string, suite, spe
 		if len(ofSetting[s]) == 0 {
 			continue
 		}
-		k, err := e2esuite.OpenKept(o.kept, side+"-"+s.name, version, "")
+		k, err := e2esuite.OpenKept(o.kept, o.form(side)+"-"+s.name, version, "")
 		if err != nil {
 			return found, err
 		}
@@ -64,6 +64,14 @@ func (r runner) results(ctx context.Context, o *options, side string, suite, spe
 	return found, nil
 }
 
+// form returns under which name results are kept.
+func (o *options) form(side string) string {
+	if o.divided && side == tripod {
+		return "partitions"
+	}
+	return side
+}
+
 // run runs specs in a setting.
 func (r runner) run(ctx context.Context, s *setting, k *e2esuite.Kept, specs []string) (err error) {
 	if len(specs) == 0 {
@@ -73,7 +81,7 @@ func (r runner) run(ctx context.Context, s *setting, k *e2esuite.Kept, specs []s
 	if err != nil {
 		return err
 	}
-	c, err := startCluster(ctx, r.side, s, r.suite)
+	c, err := startCluster(ctx, r.options, r.side, s, r.suite)
 	if err != nil {
 		return err
 	}

@@ -1,7 +1,8 @@
 // Copyright The Tripod Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package envtest runs a controller under controller-runtime's envtest, with the drop-in in the place of kube-apiserver.
+// Package envtest runs a controller under controller-runtime's envtest, with the drop-in in the place of kube-apiserver, and with an instance whose
+// extensions is in three parts.
 package envtest
 
 import (
@@ -22,6 +23,7 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	controllerconfig "sigs.k8s.io/controller-runtime/pkg/config"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 	"sigs.k8s.io/controller-runtime/pkg/log/zap"
@@ -30,7 +32,11 @@ import (
 	"github.com/tripod-k8s/tripod/test/framework"
 )
 
-var boat = schema.GroupVersionKind{Group: "example.com", Version: "v1", Kind: "Boat"}
+const group = "example.com"
+
+func boat(group string) schema.GroupVersionKind {
+	return schema.GroupVersionKind{Group: group, Version: "v1", Kind: "Boat"}
+}
 
 // useDropIn makes envtest start the drop-in, found by the name that it is called by, and an etcd.
 func useDropIn(t *testing.T) {
@@ -44,16 +50,16 @@ func useDropIn(t *testing.T) {
 	t.Setenv("TEST_ASSET_KUBECTL", env.Binary("tripod"))
 }
 
-func boatCRD() *apiextensionsv1.CustomResourceDefinition {
+func boatCRD(group string) *apiextensionsv1.CustomResourceDefinition {
 	preserve := true
 	return &apiextensionsv1.CustomResourceDefinition{
-		ObjectMeta: metav1.ObjectMeta{Name: "boats.example.com"},
+		ObjectMeta: metav1.ObjectMeta{Name: "boats." + group},
 		Spec: apiextensionsv1.CustomResourceDefinitionSpec{
-			Group: boat.Group,
+			Group: group,
 			Scope: apiextensionsv1.NamespaceScoped,
 			Names: apiextensionsv1.CustomResourceDefinitionNames{Plural: "boats", Singular: "boat", Kind: "Boat", ListKind: "BoatList"},
 			Versions: []apiextensionsv1.CustomResourceDefinitionVersion{{
-				Name: boat.Version, Served: true, Storage: true,
+				Name: boat(group).Version, Served: true, Storage: true,
 				Subresources: &apiextensionsv1.CustomResourceSubresources{Status: &apiextensionsv1.CustomResourceSubresourceStatus{}},
 				Schema: &apiextensionsv1.CustomResourceValidation{OpenAPIV3Schema: &apiextensionsv1.JSONSchemaProps{
 					Type: "object", XPreserveUnknownFields: &preserve,
@@ -64,14 +70,17 @@ func boatCRD() *apiextensionsv1.CustomResourceDefinition {
 }
 
 // harbour gives every boat a ConfigMap that belongs to it, and says so in the boat's status.
-type harbour struct{ client.Client }
+type harbour struct {
+	client.Client
+	group string
+}
 
 func (h harbour) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
-	b := newBoat(req.Namespace, req.Name)
+	b := newBoat(h.group, req.Namespace, req.Name)
 	if err := h.Get(ctx, req.NamespacedName, b); err != nil {
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
-	berth := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: req.Namespace, Name: req.Name + "-berth"}}
+	berth := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: req.Namespace, Name: berthOf(h.group, req.Name)}}
 	_, err := controllerutil.CreateOrUpdate(ctx, h.Client, berth, func() error {
 		berth.Data = map[string]string{"boat": req.Name}
 		return controllerutil.SetControllerReference(b, berth, h.Scheme())
@@ -85,9 +94,11 @@ func (h harbour) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, 
 	return ctrl.Result{}, h.Status().Update(ctx, b)
 }
 
-func newBoat(namespace, name string) *unstructured.Unstructured {
+func berthOf(group, name string) string { return name + "." + group + "-berth" }
+
+func newBoat(group, namespace, name string) *unstructured.Unstructured {
 	b := &unstructured.Unstructured{}
-	b.SetGroupVersionKind(boat)
+	b.SetGroupVersionKind(boat(group))
 	b.SetNamespace(namespace)
 	b.SetName(name)
 	return b
@@ -95,18 +106,43 @@ func newBoat(namespace, name string) *unstructured.Unstructured {
 
 func TestAControllerWorksUnderEnvtestWithTheDropIn(t *testing.T) {
 	useDropIn(t)
+	works(t, &envtest.Environment{}, group)
+}
+
+// TestAControllerWorksUnderEnvtestWithPartitions has envtest use an instance of three partitions, and a controller for a group of each.
+func TestAControllerWorksUnderEnvtestWithPartitions(t *testing.T) {
+	env := framework.ForTest(t)
+	var options framework.TripodOptions
+	if len(framework.Partitions()) == 0 {
+		options.Args = []string{"--extensions-partition=a=" + group, "--extensions-partition=b=*.example.org"}
+	}
+	tripod, err := env.StartTripod(t.Context(), options)
+	require.NoError(t, err)
+	existing := true
+	works(t, &envtest.Environment{UseExistingCluster: &existing, Config: tripod.Admin()}, group, "team.example.org", "example.net")
+}
+
+// works starts an environment with boats of each group, and a controller for each.
+func works(t *testing.T, environment *envtest.Environment, groups ...string) {
+	t.Helper()
 	ctrl.SetLogger(zap.New(zap.UseDevMode(true), zap.WriteTo(os.Stderr)))
-	environment := &envtest.Environment{CRDs: []*apiextensionsv1.CustomResourceDefinition{boatCRD()}}
+	for _, group := range groups {
+		environment.CRDs = append(environment.CRDs, boatCRD(group))
+	}
 	config, err := environment.Start()
 	require.NoError(t, err, "envtest did not start")
 	t.Cleanup(func() {
 		assert.NoError(t, environment.Stop(), "envtest did not stop")
 	})
 
-	manager, err := ctrl.NewManager(config, ctrl.Options{Scheme: scheme.Scheme, Metrics: server.Options{BindAddress: "0"}})
+	repeated := true // each test names its controllers by their groups
+	manager, err := ctrl.NewManager(config, ctrl.Options{
+		Scheme: scheme.Scheme, Metrics: server.Options{BindAddress: "0"}, Controller: controllerconfig.Controller{SkipNameValidation: &repeated},
+	})
 	require.NoError(t, err)
-	if err := ctrl.NewControllerManagedBy(manager).For(newBoat("", "")).Owns(&corev1.ConfigMap{}).Complete(harbour{manager.GetClient()}); err != nil {
-		t.Fatal(err)
+	for _, group := range groups {
+		built := ctrl.NewControllerManagedBy(manager).Named(group).For(newBoat(group, "", "")).Owns(&corev1.ConfigMap{})
+		require.NoError(t, built.Complete(harbour{manager.GetClient(), group}))
 	}
 	ctx, stop := context.WithCancel(t.Context())
 	done := make(chan error, 1)
@@ -115,12 +151,19 @@ func TestAControllerWorksUnderEnvtestWithTheDropIn(t *testing.T) {
 		stop()
 		assert.NoError(t, <-done, "end of the manager")
 	})
-
 	c, err := client.New(config, client.Options{Scheme: scheme.Scheme})
 	require.NoError(t, err)
-	dinghy := newBoat("default", "dinghy")
+	for _, group := range groups {
+		controls(ctx, t, c, group)
+	}
+}
+
+// controls expects that a controller works for boats of a group.
+func controls(ctx context.Context, t *testing.T, c client.Client, group string) {
+	t.Helper()
+	dinghy := newBoat(group, "default", "dinghy")
 	require.NoError(t, c.Create(ctx, dinghy), "the custom resource could not be created right after envtest had started")
-	key := client.ObjectKey{Namespace: "default", Name: "dinghy-berth"}
+	key := client.ObjectKey{Namespace: "default", Name: berthOf(group, "dinghy")}
 	expectBerth := func(ctx context.Context) error { return c.Get(ctx, key, &corev1.ConfigMap{}) }
 	framework.Eventually(t, "the controller makes a ConfigMap for the boat", expectBerth)
 	framework.Eventually(t, "the boat's status names the ConfigMap", func(ctx context.Context) error {
@@ -132,7 +175,6 @@ func TestAControllerWorksUnderEnvtestWithTheDropIn(t *testing.T) {
 		}
 		return nil
 	})
-
 	require.NoError(t, c.Delete(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}}))
 	framework.Eventually(t, "the controller makes the ConfigMap again", expectBerth)
 }
