@@ -37,7 +37,8 @@ func ValidateBackend(name string) error {
 // ValidatePartition returns an error if a partition cannot have a name.
 func ValidatePartition(name string) error {
 	if wrong := validation.IsDNS1035Label(PartitionBackend(name)); name == "" || len(wrong) > 0 {
-		return fmt.Errorf("%q is not the name of a partition: %s", name, strings.Join(append(wrong, "it is required"), ", "))
+		return fmt.Errorf("%q is not the name of a partition: use 1 to %d lower-case letters, digits and hyphens, and no hyphen at the end",
+			name, validation.DNS1035LabelMaxLength-len(partitionPrefix))
 	}
 	return nil
 }
