@@ -79,6 +79,13 @@ var burnCases = map[string]struct {
 		series: load("APPLY", "example.com", "0+900x250", "0x250", "0+100x250"), at: "60m",
 		alert: "TripodCustomResourcesBurn", share: "10%", severities: []string{"critical", "warning"},
 	},
+	"an additional API service is away": {
+		series: series{
+			`tripod_backend_requests_total{namespace="control", tripod_service="aggregator", backend="search", code="error"}`:                         "0+100x250",
+			`apiserver_request_terminations_total{namespace="control", tripod_service="aggregator", verb="GET", group="clusterpedia.io", code="503"}`: "0+100x250",
+		},
+		at: "60m",
+	},
 	"an aggregated API server does not answer": {
 		series: series{
 			`tripod_backend_requests_total{namespace="control", tripod_service="aggregator", backend="v1beta1.metrics.k8s.io", code="2xx"}`:   "0+80x250",

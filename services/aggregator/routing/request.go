@@ -118,11 +118,7 @@ func nestsWatch(req *http.Request, owner Owner, info *request.RequestInfo) bool 
 
 // dividesResources reports whether the replicas of an owner may divide the resources of a group among themselves.
 func dividesResources(owner Owner, group string) bool {
-	switch owner {
-	case "", Aggregator, Core, Aggregated, Unknown:
-		return false
-	}
-	return group != apiExtensionsGroup
+	return group != apiExtensionsGroup && (owner.ServesCustomResources() || owner.Additional())
 }
 
 func kindOf(info *request.RequestInfo) Kind {

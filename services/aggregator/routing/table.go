@@ -55,6 +55,15 @@ func (o Owner) ServesCustomResources() bool {
 	return partition || o == Extensions
 }
 
+// Additional reports whether an owner is a backend beside core and extensions, such as search or an API service of the user.
+func (o Owner) Additional() bool {
+	switch o {
+	case "", Aggregator, Core, Aggregated, Unknown, local:
+		return false
+	}
+	return !o.ServesCustomResources()
+}
+
 // Backends are the names of the backends.
 type Backends []string
 

@@ -72,12 +72,14 @@ func NotFound(s runtime.NegotiatedSerializer, w http.ResponseWriter, req *http.R
 // component is that of kube-aggregator in metrics.
 const component = "aggregator"
 
-// Count counts an answer of the aggregator's own, which no backend counts.
+// Count counts an answer of the aggregator's own, which no backend counts. Requests to aggregated API servers and to additional backends
+// end up in no request metric of the aggregator, so its answers in their place do not either. They would be errors without good requests
+// beside them.
 func Count(req *http.Request, code int) {
 	class := routing.Of(req)
 	labels := class.Labels()
 	metrics.RecordRequestTermination(req, labels, component, code)
-	if class.Owner == routing.Aggregated {
+	if class.Owner == routing.Aggregated || class.Owner.Additional() {
 		return // as kube-aggregator
 	}
 	verb := ""

@@ -267,6 +267,15 @@ func TestAServiceDiesAndComesBack(t *testing.T) {
 		return isOf(service, "wardle", false) && condition.Reason == "NoReplicaReady"
 	})
 	need(path, http.StatusServiceUnavailable)
+	// The good requests of the service count at the service, so its outage must not count as errors of custom resources.
+	answer, err := traffic.NewClient(t, fleet.Through("aggregator-0").Admin(), 1).Send(t.Context(), http.MethodGet, path, nil)
+	require.NoError(t, err)
+	require.Equal(t, http.StatusServiceUnavailable, answer.Code)
+	for metric, counts := range map[string]bool{"apiserver_request_terminations_total": true, "apiserver_request_total": false} {
+		counted, err := fleet.Metric(t.Context(), "aggregator-0", metric, "group="+resource.Group)
+		require.NoError(t, err)
+		assert.Equal(t, counts, counted > 0, metric)
+	}
 	need("/readyz", http.StatusOK)
 	need("/api/v1/namespaces", http.StatusOK)
 	need("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", http.StatusOK)

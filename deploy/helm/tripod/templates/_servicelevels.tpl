@@ -7,7 +7,8 @@ SPDX-License-Identifier: Apache-2.0
 The service levels, as a JSON object by name: errors and requests are what clients see, as rates of 5 minutes. The aggregators count them, also
 what they answer in place of services that are away. A request is an error if it gets a status of 5xx or takes too long: a second for one object
 and a write, 5 seconds for a list in a namespace, 30 seconds for one of the cluster, without the time of webhooks. For watches, only the status
-counts. Probes are no requests of clients: their subresource is their path. Aggregated API servers are measured by attempts at their replicas, whose time is their own.
+counts. Probes are no requests of clients: their subresource is their path. The aggregators count requests to additional API services in none of these
+metrics, neither good nor bad ones, so groups that are not built in are those of extensions and its partitions. Aggregated API servers are measured by attempts at their replicas, whose time is their own.
 */ -}}
 {{- define "tripod.serviceLevels" -}}
 {{- $builtIn := printf "|%s" (.Files.Get "groups.json" | fromJsonArray | join "|" | replace "." "[.]") -}}
