@@ -108,6 +108,7 @@ func TestEveryValueDoesSomething(t *testing.T) {
 			}
 			with, without := render(t, merged(t, documents...)), render(t, batch[0].with)
 			checkAccepted(t, with)
+			checkJobs(t, without, with)
 			for _, c := range batch {
 				if !strings.Contains(with.text, c.want) {
 					t.Errorf("with %s=%s, %q is not in the objects", c.path, c.value, c.want)
