@@ -19,11 +19,12 @@ const revisionsBetween = 1_000_000_000
 func newEtcdCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "etcd",
-		Short: "Back up, restore and downgrade an etcd, and limit who reaches what in it",
+		Short: "Back up, restore, look after and downgrade an etcd, and limit who reaches what in it",
 		Args:  cobra.NoArgs,
 		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(newEtcdSnapshotCommand(), newEtcdRestoreCommand(), newEtcdAccessCommand(), newEtcdCheckGroupsCommand(),
+	cmd.AddCommand(newEtcdSnapshotCommand(), newEtcdRestoreCommand(), newEtcdStatusCommand(), newEtcdDefragCommand(),
+		newEtcdAccessCommand(), newEtcdCheckGroupsCommand(),
 		newEtcdDowngradeCommand(), newEtcdRunCommand())
 	return cmd
 }

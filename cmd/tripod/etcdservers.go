@@ -38,6 +38,16 @@ func (o *etcdServers) validate() error {
 
 // use calls a function with a client once etcd answers. The context ends with --timeout, or by a signal.
 func (o *etcdServers) use(ctx context.Context, do func(context.Context, *clientv3.Client) error) error {
+	return o.try(ctx, func(ctx context.Context, client *clientv3.Client) error {
+		if err := access.Await(ctx, client); err != nil {
+			return err
+		}
+		return do(ctx, client)
+	})
+}
+
+// try calls a function with a client, whether or not etcd answers. The context ends with --timeout, or by a signal.
+func (o *etcdServers) try(ctx context.Context, do func(context.Context, *clientv3.Client) error) error {
 	ctx, stop := untilSignal(ctx)
 	defer stop()
 	silenceGRPC()
@@ -48,8 +58,5 @@ func (o *etcdServers) use(ctx context.Context, do func(context.Context, *clientv
 	defer client.Close() //nolint:errcheck // nothing is pending
 	ctx, cancel := context.WithTimeout(ctx, o.timeout)
 	defer cancel()
-	if err := access.Await(ctx, client); err != nil {
-		return err
-	}
 	return do(ctx, client)
 }

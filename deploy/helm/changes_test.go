@@ -182,6 +182,7 @@ var changes = []change{
 	{path: "etcd.snapshots.size", value: "99Gi", want: "storage: 99Gi", with: withSnapshots},
 	{path: "etcd.snapshots.storageClassName", value: "slow", want: "storageClassName: slow", with: withSnapshots},
 	{path: "etcd.snapshots.resources", value: "{limits: {memory: 99Mi}}", want: "memory: 99Mi", with: withSnapshots},
+	{path: "etcd.defrag.schedule", value: "5 4 3 2 1", want: "suspend: false\n  schedule: \"5 4 3 2 1\""},
 	{path: "etcd.restore.snapshot", value: "one.db", want: "- /snapshots/one.db", with: withSnapshots},
 	{path: "etcd.restore.extensionsSnapshot", value: "two.db", want: "- /snapshots/two.db", with: "etcd: {mode: perService, snapshots: {enabled: true}}"},
 	{path: "metrics.serviceMonitor.enabled", value: "true", want: "kind: ServiceMonitor"},

@@ -49,21 +49,21 @@ func TestWhatAPodCanReadInEtcd(t *testing.T) {
 	for mode, want := range map[string]map[string][]string{
 		"shared": {
 			"core -> etcd": {"built-in"}, "extensions -> etcd": ofExtensions, "aggregator -> etcd": {"APIServices"},
-			"wardle -> etcd": {"flunders"}, "search -> etcd": {"queries"}, "etcd-snapshot -> etcd": all, "etcd-access -> etcd": all,
+			"wardle -> etcd": {"flunders"}, "search -> etcd": {"queries"}, "etcd-snapshot -> etcd": all, "etcd-access -> etcd": all, "etcd-defrag -> etcd": all,
 			"extensions-shop -> etcd": ofShop,
 		},
 		"perService": {
 			"core -> etcd": {"built-in"}, "aggregator -> etcd": {"APIServices"}, "extensions -> etcd-extensions": ofExtensions,
 			"extensions-shop -> etcd-extensions": ofShop,
 			"wardle -> etcd":                     {"flunders"}, "search -> etcd": {"queries"},
-			"etcd-snapshot -> etcd": all, "etcd-access -> etcd": all,
-			"etcd-extensions-snapshot -> etcd-extensions": all, "etcd-extensions-access -> etcd-extensions": all,
+			"etcd-snapshot -> etcd": all, "etcd-access -> etcd": all, "etcd-defrag -> etcd": all,
+			"etcd-extensions-snapshot -> etcd-extensions": all, "etcd-extensions-access -> etcd-extensions": all, "etcd-extensions-defrag -> etcd-extensions": all,
 		},
 		"partition": {
 			"core -> etcd": {"built-in"}, "extensions -> etcd": ofExtensions, "aggregator -> etcd": {"APIServices"},
-			"wardle -> etcd": {"flunders"}, "search -> etcd": {"queries"}, "etcd-snapshot -> etcd": all, "etcd-access -> etcd": all,
+			"wardle -> etcd": {"flunders"}, "search -> etcd": {"queries"}, "etcd-snapshot -> etcd": all, "etcd-access -> etcd": all, "etcd-defrag -> etcd": all,
 			"extensions-shop -> etcd": ofShop, "extensions-shop -> etcd-extensions-shop": ofShop,
-			"etcd-extensions-shop-snapshot -> etcd-extensions-shop": all, "etcd-extensions-shop-access -> etcd-extensions-shop": all,
+			"etcd-extensions-shop-snapshot -> etcd-extensions-shop": all, "etcd-extensions-shop-access -> etcd-extensions-shop": all, "etcd-extensions-shop-defrag -> etcd-extensions-shop": all,
 		},
 	} {
 		t.Run(mode, func(t *testing.T) {

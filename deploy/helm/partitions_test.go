@@ -335,7 +335,7 @@ func TestTheReleaseRunsTheEtcdOfAPartition(t *testing.T) {
 		}
 		return etcds
 	}
-	for _, policy := range []string{"tripod-extensions-big", "tripod-etcd-access", "tripod-etcd-snapshots"} {
+	for _, policy := range []string{"tripod-extensions-big", "tripod-etcd-access", "tripod-etcd-snapshots", "tripod-etcd-defrag"} {
 		assert.Equal(t, []string{"etcd", "etcd-extensions-big"}, reaches(policy), policy)
 	}
 	assert.Equal(t, []string{"etcd"}, reaches("tripod-extensions"))
