@@ -53,6 +53,7 @@ func newRootCommand() *cobra.Command {
 		newCertsCommand(),
 		newJoinCommand(),
 		newEtcdCommand(),
+		newDebugCommand(),
 		newMigrateCommand(),
 		newSearchCommand(),
 		newNewCommand(),
