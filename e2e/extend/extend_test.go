@@ -40,6 +40,10 @@ func install(ctx context.Context, e *environment.Environment) error {
 		err = e.Volume(ctx, "tripod")
 	}
 	if err == nil {
+		// With these requests also partitions fit on a node of two processors.
+		small := release.Values{"requests": release.Values{"cpu": "20m"}}
+		values["extensions"] = release.Values{"resources": small}
+		values["etcd"].(release.Values)["resources"] = small
 		err = tripod.Up(ctx, values)
 	}
 	if err == nil {

@@ -75,7 +75,8 @@ func (r *Reader) change(block Block) {
 }
 
 // reading are the commands that change nothing.
-var reading = regexp.MustCompile(`^(tripod (status|search (get|diff))\b.*|(tripod )?kubectl .*\b(get|explain|auth can-i)\b.*)\n$`)
+var reading = regexp.MustCompile(
+	`^(tripod (status|search (get|diff))\b.*|(tripod |tripod connect \S+ --namespace \S+ -- )?kubectl .*\b(get|explain|auth can-i)\b.*)\n$`)
 
 // reads reports whether a script can be run again, because it is one command that changes nothing.
 func reads(script string) bool {
@@ -162,6 +163,7 @@ func (r *Reader) start(block Block, shown string) {
 	r.t.Logf("line %d, in the background: %s", block.Line, block.Content)
 	b := &background{shell: r.shell(context.Background(), "exec "+block.Content), ended: make(chan struct{})}
 	b.shell.Stdout, b.shell.Stderr = b, b
+	b.shell.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	require.NoError(r.t, b.shell.Start())
 	go func() {
 		_ = b.shell.Wait()
@@ -184,7 +186,7 @@ func (r *Reader) start(block Block, shown string) {
 // patience is how long a script in the background may take to end after Ctrl-C.
 const patience = 2 * time.Minute
 
-// stop stops the scripts in the background as Ctrl-C does.
+// stop stops the scripts in the background as Ctrl-C does, which all processes of a script get.
 func (r *Reader) stop() {
 	for _, b := range r.background {
 		r.end(b)
@@ -193,11 +195,11 @@ func (r *Reader) stop() {
 }
 
 func (r *Reader) end(b *background) {
-	_ = b.shell.Process.Signal(syscall.SIGINT)
+	_ = syscall.Kill(-b.shell.Process.Pid, syscall.SIGINT)
 	select {
 	case <-b.ended:
 	case <-time.After(patience):
-		_ = b.shell.Process.Kill()
+		_ = syscall.Kill(-b.shell.Process.Pid, syscall.SIGKILL)
 		<-b.ended
 		r.t.Errorf("it does not stop:\n%s", b)
 	}

@@ -102,10 +102,11 @@ func parse(text string) (blocks []Block, err error) {
 }
 
 // volatile are parts of output that differ each time.
-var volatile = regexp.MustCompile(`\b\d+(\.\d+)?(ms|s|m|h|d)(\d+s)?\b|\b\d+(\.\d+)? MiB\b|\b\d+(\.\d+)?%|127\.0\.0\.1:\d+|\b10(\.\d+){3}\b|\bpid \d+\b|\(cached\)|\b\d{3,}\b|` +
+var volatile = regexp.MustCompile(`\b\d+(\.\d+)?(ms|s|m|h|d)(\d+s)?\b|\b\d+(\.\d+)? MiB\b|\b\d+(\.\d+)?%|127\.0\.0\.1:\d+|\b10(\.\d+){3}\b|\bpid \d+\b|\(cached\)|` +
+	`\b\d+\.\d+\b|\b\d{3,}\b|` +
 	`-[bcdf-hj-np-tv-xz2-9]{8,10}-[bcdf-hj-np-tv-xz2-9]{5}\b`) // what a Deployment adds to the names of its pods
 
-// pattern returns what matches output as a page shows it. Times, sizes, ports and long numbers may be others, and so may the
+// pattern returns what matches output as a page shows it. Times, sizes, ports, fractions and long numbers may be others, and so may the
 // width of columns and empty lines. A line of three dots stands for any lines, or none.
 func pattern(shown string) *regexp.Regexp {
 	var all strings.Builder

@@ -102,6 +102,7 @@ func TestOutputIsComparedWithoutWhatDiffersEachTime(t *testing.T) {
 		{"another after those left out", "a\n...\nz\n", "a\nb\ny\n", false},
 		{"memory and port", "126 MiB 127.0.0.1:6443", "9 MiB 127.0.0.1:7443", true},
 		{"a small number", "size 1", "size 2", false},
+		{"a fraction", "took 0.2", "took 12.5", true},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			assert.Equal(t, tc.want, pattern(tc.shown).MatchString(normal(tc.printed)), "%s", pattern(tc.shown))
@@ -127,7 +128,8 @@ func TestOnlyScriptsThatReadAreRunAgain(t *testing.T) {
 	for script, want := range map[string]bool{
 		"tripod kubectl get books\n": true, "kubectl --namespace tripod get hpa\n": true, "tripod status\n": true,
 		"tripod kubectl apply -f a\n": false, "tripod kubectl get books\ntripod kubectl delete book a\n": false, "make\n": false,
-		"tripod kubectl auth can-i get books --as=jane\n": true,
+		"tripod kubectl auth can-i get books --as=jane\n": true, "tripod connect tripod --namespace a -- kubectl get books\n": true,
+		"tripod connect tripod --namespace a -- kubectl delete book a\n": false,
 	} {
 		assert.Equal(t, want, reads(script), script)
 	}
