@@ -30,12 +30,12 @@ import (
 // lookInterval is how often the state of a new cluster is read.
 const lookInterval = 500 * time.Millisecond
 
-// Addition says which cluster to add.
+// Addition says which cluster to add, with the credentials of a kubeconfig.
 type Addition struct {
 	// Name is that of the PediaCluster.
 	Name string
-	// Kubeconfig is the file by which search reaches the cluster, and Context one in it. Empty means its current context.
-	Kubeconfig, Context string
+	// Kubeconfig is the file by which search reaches the cluster. Its current context counts.
+	Kubeconfig string
 	// Resources are what to copy, as RESOURCE or RESOURCE.GROUP.
 	Resources []string
 	// Wait is whether to wait until the objects are copied.
@@ -48,18 +48,17 @@ func (a *Addition) Spec() (*v1alpha2.ClusterSpec, error) {
 	if err != nil {
 		return nil, fmt.Errorf("--kubeconfig: %w", err)
 	}
-	if a.Context != "" {
-		config.CurrentContext = a.Context
-	}
 	if config.Contexts[config.CurrentContext] == nil {
-		return nil, fmt.Errorf("--kubeconfig %s has no context %q: choose one with --context", a.Kubeconfig, config.CurrentContext)
+		return nil, fmt.Errorf("--kubeconfig %s has no current context: choose one with --context, and search gets an account of its own",
+			a.Kubeconfig)
 	}
 	if err := clientcmdapi.MinifyConfig(config); err != nil {
 		return nil, fmt.Errorf("--kubeconfig %s: %w", a.Kubeconfig, err)
 	}
 	for _, user := range config.AuthInfos {
 		if user.Exec != nil || user.AuthProvider != nil {
-			return nil, fmt.Errorf("--kubeconfig %s runs a program to log in, which search does not: use a token or a certificate", a.Kubeconfig)
+			return nil, fmt.Errorf("--kubeconfig %s runs a program to log in, which search does not: add --context %s, and search gets an account "+
+				"of its own", a.Kubeconfig, config.CurrentContext)
 		}
 	}
 	if err := clientcmdapi.FlattenConfig(config); err != nil { // search reads no files
@@ -69,38 +68,74 @@ func (a *Addition) Spec() (*v1alpha2.ClusterSpec, error) {
 	if err != nil {
 		return nil, err
 	}
-	spec := &v1alpha2.ClusterSpec{Kubeconfig: text}
-	for _, resource := range a.Resources {
-		parsed := schema.ParseGroupResource(resource)
-		spec.SyncResources = append(spec.SyncResources, v1alpha2.GroupResources{Group: parsed.Group, Resources: []string{parsed.Resource}})
+	return &v1alpha2.ClusterSpec{Kubeconfig: text, SyncResources: groupResources(a.Resources)}, nil
+}
+
+// groupResources reads RESOURCE and RESOURCE.GROUP.
+func groupResources(names []string) (all []v1alpha2.GroupResources) {
+	for _, name := range names {
+		parsed := schema.ParseGroupResource(name)
+		all = append(all, v1alpha2.GroupResources{Group: parsed.Group, Resources: []string{parsed.Resource}})
 	}
-	return spec, nil
+	return all
+}
+
+// pediaCluster returns the fields of a new PediaCluster.
+func pediaCluster(name string, annotations map[string]string, spec *v1alpha2.ClusterSpec) (*unstructured.Unstructured, error) {
+	fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&v1alpha2.PediaCluster{
+		TypeMeta:   metav1.TypeMeta{APIVersion: v1alpha2.GroupVersion.String(), Kind: "PediaCluster"},
+		ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: annotations},
+		Spec:       *spec,
+	})
+	delete(fields, "status")
+	return &unstructured.Unstructured{Object: fields}, err
 }
 
 // Add creates the PediaCluster, and reports how far search is. It leaves nothing behind if search cannot use the spec.
 func (a *Addition) Add(ctx context.Context, clusters dynamic.ResourceInterface, spec *v1alpha2.ClusterSpec, say func(string)) error {
-	fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&v1alpha2.PediaCluster{
-		TypeMeta:   metav1.TypeMeta{APIVersion: v1alpha2.GroupVersion.String(), Kind: "PediaCluster"},
-		ObjectMeta: metav1.ObjectMeta{Name: a.Name},
-		Spec:       *spec,
-	})
+	object, err := pediaCluster(a.Name, nil, spec)
 	if err != nil {
 		return err
 	}
-	delete(fields, "status")
-	_, err = clusters.Create(ctx, &unstructured.Unstructured{Object: fields}, metav1.CreateOptions{FieldManager: "tripod"})
+	_, err = clusters.Create(ctx, object, metav1.CreateOptions{FieldManager: fieldManager})
 	switch {
 	case apierrors.IsAlreadyExists(err):
-		return fmt.Errorf("there is a cluster %s: remove it first, or change it with kubectl edit pediacluster %s", a.Name, a.Name)
+		return alreadyExists(a.Name)
 	case err != nil:
 		return withoutSearch(err)
 	case !a.Wait:
 		say("search was told to copy " + a.Name)
 		return nil
 	}
-	said := ""
+	err = follow(ctx, clusters, a.Name, 0, say)
+	if unusable := (*unusableError)(nil); errors.As(err, &unusable) {
+		if err := clusters.Delete(ctx, a.Name, metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
+			return fmt.Errorf("search cannot use %s, and it cannot be removed again: %w", a.Name, err)
+		}
+	}
+	return err
+}
+
+// fieldManager is the name of the command as a writer of objects.
+const fieldManager = "tripod"
+
+func alreadyExists(name string) error {
+	return fmt.Errorf("there is a cluster %s: remove it first, or change it with kubectl edit pediacluster %s", name, name)
+}
+
+// unusableError says that search cannot use what a PediaCluster says.
+type unusableError struct{ cluster, message string }
+
+func (e *unusableError) Error() string {
+	return fmt.Sprintf("search cannot use %s, so it is not added: %s", e.cluster, e.message)
+}
+
+// follow reports how far search is with a cluster until all of it is copied. It fails if search cannot use its PediaCluster for longer than
+// patience: what this names may be so new that search has not read it yet.
+func follow(ctx context.Context, clusters dynamic.ResourceInterface, name string, patience time.Duration, say func(string)) error {
+	said, usable := "", time.Now()
 	for {
-		cluster, err := a.look(ctx, clusters)
+		cluster, err := look(ctx, clusters, name)
 		if err != nil && ctx.Err() == nil {
 			return err
 		}
@@ -110,31 +145,29 @@ func (a *Addition) Add(ctx context.Context, clusters dynamic.ResourceInterface, 
 				say(p.says)
 				said = p.says
 			}
-			if p.invalid {
-				if err := clusters.Delete(ctx, a.Name, metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
-					return fmt.Errorf("search cannot use %s, and it cannot be removed again: %w", a.Name, err)
-				}
-				return fmt.Errorf("search cannot use %s, so it is not added: %s", a.Name, p.says)
-			}
 			if p.done {
 				return nil
+			}
+			if !p.invalid {
+				usable = time.Now()
+			} else if time.Since(usable) >= patience {
+				return &unusableError{name, p.says}
 			}
 		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("%s is not copied yet (%s). Search goes on. To take it back: tripod search clusters remove %s", a.Name, said, a.Name)
+			return fmt.Errorf("%s is not copied yet (%s). Search goes on. To take it back: tripod search clusters remove %s", name, said, name)
 		case <-time.After(lookInterval):
 		}
 	}
 }
 
-func (a *Addition) look(ctx context.Context, clusters dynamic.ResourceInterface) (*v1alpha2.PediaCluster, error) {
-	object, err := clusters.Get(ctx, a.Name, metav1.GetOptions{})
+func look(ctx context.Context, clusters dynamic.ResourceInterface, name string) (*v1alpha2.PediaCluster, error) {
+	object, err := clusters.Get(ctx, name, metav1.GetOptions{})
 	if err != nil {
 		return nil, err
 	}
-	cluster := &v1alpha2.PediaCluster{}
-	return cluster, runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, cluster)
+	return pediaClusterOf(object)
 }
 
 // progress is how far search is with a cluster.
@@ -237,23 +270,6 @@ func Print(out io.Writer, all []Cluster) error {
 		fmt.Fprintf(table, "%s\t%v\t%s\t%s\t%s\n", c.Name, c.Ready, c.Version, c.Server, c.Message) //nolint:errcheck // Flush returns it
 	}
 	return table.Flush()
-}
-
-// Remove removes all clusters that it can.
-func Remove(ctx context.Context, clusters dynamic.ResourceInterface, names []string, out io.Writer) error {
-	var failures []error
-	for _, name := range names {
-		switch err := clusters.Delete(ctx, name, metav1.DeleteOptions{}); {
-		case apierrors.IsNotFound(err):
-			failures = append(failures, fmt.Errorf("search was not told to copy a cluster %s: "+
-				"tripod search clusters list names those that it was", name))
-		case err != nil:
-			failures = append(failures, fmt.Errorf("%s: %w", name, err))
-		default:
-			fmt.Fprintf(out, "%s is removed\n", name) //nolint:errcheck // it is only news
-		}
-	}
-	return errors.Join(failures...)
 }
 
 // PediaClusters returns the PediaClusters of the cluster that search is part of.

@@ -63,21 +63,14 @@ func TestTheSpecOfAClusterHasOneContextAndNoFiles(t *testing.T) {
 		{Resources: []string{"pods"}}, {Group: "apps", Resources: []string{"deployments"}}, {Group: "example.com", Resources: []string{"*"}}, {Group: "*", Resources: []string{"*"}},
 	}, spec.SyncResources)
 
-	a.Context = "b"
-	spec, err = a.Spec()
-	require.NoError(t, err)
-	assert.Contains(t, string(spec.Kubeconfig), "b.example.com")
-	assert.NotContains(t, string(spec.Kubeconfig), "secret")
-
-	a.Context = "c"
-	_, err = a.Spec()
-	require.ErrorContains(t, err, `has no context "c"`)
+	_, err = (&Addition{Kubeconfig: writeKubeconfig(t, func(c *clientcmdapi.Config) { c.CurrentContext = "c" })}).Spec()
+	require.ErrorContains(t, err, "has no current context")
 	_, err = (&Addition{Kubeconfig: "missing"}).Spec()
 	require.ErrorContains(t, err, "--kubeconfig")
 	_, err = (&Addition{Kubeconfig: writeKubeconfig(t, func(c *clientcmdapi.Config) {
 		c.AuthInfos["jane"] = &clientcmdapi.AuthInfo{Exec: &clientcmdapi.ExecConfig{Command: "login", APIVersion: "client.authentication.k8s.io/v1"}}
 	})}).Spec()
-	require.ErrorContains(t, err, "runs a program to log in")
+	require.ErrorContains(t, err, "runs a program to log in, which search does not: add --context a")
 }
 
 func fakeClusters(t *testing.T, statuses ...string) dynamic.ResourceInterface {
@@ -159,7 +152,7 @@ func TestAddingAClusterShowsProgress(t *testing.T) {
 	}
 }
 
-func TestClustersAreListedAndRemoved(t *testing.T) {
+func TestClustersAreListed(t *testing.T) {
 	clusters := fakeClusters(t)
 	// These copies are complete.
 	lost := strings.Replace(away, valid, valid+`, {type: Fresh, status: "True", reason: Fresh}`, 1)
@@ -183,12 +176,4 @@ failing  true   v1       https://x  all 2 resources are copied, 1 not kept up to
 lost     false                      search does not reach the cluster now, and answers from its last copy: connection refused
 west     false                      search has not reached the cluster: connection refused
 `, out.String())
-
-	out.Reset()
-	err = Remove(t.Context(), clusters, []string{"east", "north", "west", "lost", "failing"}, &out)
-	require.ErrorContains(t, err, "search was not told to copy a cluster north")
-	assert.Equal(t, "east is removed\nwest is removed\nlost is removed\nfailing is removed\n", out.String())
-	all, err = List(t.Context(), clusters)
-	require.NoError(t, err)
-	assert.Empty(t, all)
 }

@@ -180,11 +180,13 @@ func (q *Question) textSelector() string {
 // escaper has each character of a text in a list be meant literally.
 var escaper = strings.NewReplacer(`\`, `\\`, `"`, `\"`, ",", `\,`, "(", `\(`, ")", `\)`, " ", `\ `, "\t", "\\\t", "\n", "\\\n")
 
-// Check returns an error that names the missing step if the kubeconfig has no entry for the cluster.
+// Check returns an error that names the missing step if the kubeconfig has no entry for the cluster. It makes Cluster the name of the entry.
 func (q *Question) Check(config *clientcmdapi.Config) error {
-	if entry := config.Clusters[q.Cluster]; entry == nil || !strings.Contains(entry.Server, Path) {
+	name := EntryName(config, q.Cluster)
+	if config.Clusters[name] == nil {
 		return fmt.Errorf("the kubeconfig has no entry of search for %s: run tripod search kubeconfig, "+
 			"or see tripod search clusters list", q.Cluster)
 	}
+	q.Cluster = name
 	return nil
 }

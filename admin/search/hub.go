@@ -40,22 +40,36 @@ func WriteEntries(ctx context.Context, paths *clientcmd.PathOptions, out io.Writ
 	}
 	hub := *config.Clusters[current.Cluster]
 	hub.Server, _, _ = strings.Cut(hub.Server, Path)
-	entries := map[string]string{AllClusters: hub.Server + Path}
-	for _, name := range names {
-		entries[name] = hub.Server + Path + "/clusters/" + name
-	}
 	for _, name := range append([]string{AllClusters}, names...) {
-		switch old := config.Clusters[name]; {
-		case old != nil && !strings.Contains(old.Server, Path):
-			fmt.Fprintf(out, "%s: left as it is, because it is another server's: %s\n", name, old.Server)
-		default:
-			entry := hub
-			entry.Server = entries[name]
-			config.Clusters[name] = &entry
-			fmt.Fprintf(out, "%s: kubectl --cluster %s get pods -A\n", name, name)
+		entry := hub
+		if entry.Server += Path; name != AllClusters {
+			entry.Server += "/clusters/" + name
 		}
+		as := EntryName(config, name)
+		if as == "" {
+			fmt.Fprintf(out, "%s: left out, because %s and %s are entries of other servers\n", name, name, entryPrefix+name)
+			continue
+		}
+		config.Clusters[as] = &entry
+		config.Contexts[as] = &clientcmdapi.Context{Cluster: as, AuthInfo: current.AuthInfo}
+		fmt.Fprintf(out, "%s: kubectl --cluster %s get pods -A\n", name, as)
 	}
 	return clientcmd.ModifyConfig(paths, *config, false)
+}
+
+// entryPrefix is before the name of a cluster if the kubeconfig has an entry of that name for the cluster itself.
+const entryPrefix = "search-"
+
+// EntryName returns the name of the entries of search for a cluster: its own one, or else one with a prefix if a cluster or a context of
+// the kubeconfig has that, and an empty one if that is in use, too.
+func EntryName(config *clientcmdapi.Config, cluster string) string {
+	for _, name := range []string{cluster, entryPrefix + cluster} {
+		entry, context := config.Clusters[name], config.Contexts[name]
+		if (entry == nil || strings.Contains(entry.Server, Path)) && (context == nil || context.Cluster == name) {
+			return name
+		}
+	}
+	return ""
 }
 
 // searchedClusters returns the names of the clusters that search knows.

@@ -4,6 +4,8 @@
 package main
 
 import (
+	"fmt"
+
 	"github.com/spf13/cobra"
 
 	"k8s.io/client-go/rest"
@@ -28,14 +30,15 @@ func newSearchKubeconfigCommand() *cobra.Command {
 	paths := clientcmd.NewDefaultPathOptions()
 	cmd := &cobra.Command{
 		Use:   "kubeconfig",
-		Short: "Add the clusters of search to a kubeconfig, for kubectl --cluster",
-		Long: `Add the clusters of search to a kubeconfig, for kubectl --cluster: ` + search.AllClusters + ` for all of them, and one entry for each.
+		Short: "Add the clusters of search to a kubeconfig, for kubectl --cluster and --context",
+		Long: `Add the clusters of search to a kubeconfig: ` + search.AllClusters + ` for all of them, and one for each, as clusters and as contexts. A name that the kubeconfig
+has for another server gets the prefix search-.
 
   tripod search kubeconfig
   tripod kubectl --cluster ` + search.AllClusters + ` get pods -A
-  tripod kubectl --cluster hub get pods -A
+  tripod kubectl --context hub get pods -A
 
-The kubeconfig is that of kubectl. The current context says which instance to ask, and as whom.`,
+The kubeconfig is that of kubectl. The current context says which instance to ask, and as whom: the contexts have its user.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if paths.LoadingRules.ExplicitPath == "" {
@@ -59,11 +62,17 @@ func startingConfig() (*clientcmdapi.Config, error) {
 	return clientcmd.NewDefaultPathOptions().GetStartingConfig()
 }
 
-// toHub returns how to reach the cluster that search is part of.
-func toHub() (*rest.Config, error) {
+// toHub returns how to reach the cluster that search is part of, by a context or, if that is empty, by the current one.
+func toHub(context string) (*rest.Config, error) {
 	config, err := startingConfig()
 	if err != nil {
 		return nil, err
+	}
+	if context != "" {
+		if config.Contexts[context] == nil {
+			return nil, fmt.Errorf("--hub-context: the kubeconfig has no context %q", context)
+		}
+		config.CurrentContext = context
 	}
 	return search.HubConfig(config)
 }

@@ -41,7 +41,7 @@ func TestSearchKubeconfigAddsClusters(t *testing.T) {
 		cmd.SetArgs([]string{"search", "kubeconfig", "--kubeconfig", file})
 		require.NoError(t, cmd.ExecuteContext(t.Context()))
 		assert.Equal(t, "clusterpedia: kubectl --cluster clusterpedia get pods -A\neast: kubectl --cluster east get pods -A\n"+
-			"own: left as it is, because it is another server's: https://own.example.com\n", out.String())
+			"own: kubectl --cluster search-own get pods -A\n", out.String())
 
 		got, err := clientcmd.LoadFromFile(file)
 		require.NoError(t, err)
@@ -49,7 +49,15 @@ func TestSearchKubeconfigAddsClusters(t *testing.T) {
 		assert.Equal(t, server.URL+"/apis/clusterpedia.io/v1beta1/resources/clusters/east", got.Clusters["east"].Server)
 		assert.True(t, got.Clusters["east"].InsecureSkipTLSVerify)
 		assert.Equal(t, "https://own.example.com", got.Clusters["own"].Server)
+		assert.Equal(t, server.URL+"/apis/clusterpedia.io/v1beta1/resources/clusters/own", got.Clusters["search-own"].Server)
 		assert.Equal(t, "c", got.CurrentContext)
+		contexts := map[string]string{}
+		for name, context := range got.Contexts {
+			contexts[name] = context.Cluster + " as " + context.AuthInfo
+		}
+		assert.Equal(t, map[string]string{
+			"c": "hub as jane", "clusterpedia": "clusterpedia as jane", "east": "east as jane", "search-own": "search-own as jane",
+		}, contexts)
 	}
 }
 

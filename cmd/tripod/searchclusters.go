@@ -4,14 +4,24 @@
 package main
 
 import (
+	"cmp"
 	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
 	"github.com/tripod-k8s/tripod/admin/search"
+	"github.com/tripod-k8s/tripod/services/search/apis/cluster/v1alpha2"
 )
 
 func newSearchClustersCommand() *cobra.Command {
@@ -27,43 +37,131 @@ $KUBECONFIG names, or else the instance on this machine.`,
 	return cmd
 }
 
+// addition has the flags of tripod search clusters add.
+type addition struct {
+	search.Fleet
+	kubeconfig, hub string
+	timeout         time.Duration
+	format          listFormat
+}
+
 func newSearchClustersAddCommand() *cobra.Command {
-	var a search.Addition
-	var timeout time.Duration
+	a := &addition{}
 	cmd := &cobra.Command{
-		Use:   "add NAME --kubeconfig FILE",
-		Short: "Have search copy a cluster",
-		Long: `Have search copy a cluster, and wait until all of its objects are there.
+		Use:   "add [NAME] --context CONTEXT...",
+		Short: "Have search copy clusters",
+		Long: `Have search copy clusters, and wait until all of their objects are there.
 
+  tripod search clusters add --context east --context west
+  tripod search clusters add --context east=admin@east.example.com --resources pods,deployments.apps,*.example.com
+  tripod search clusters add --context east --dry-run
   tripod search clusters add east --kubeconfig east.kubeconfig
-  tripod search clusters add west --kubeconfig west.kubeconfig --resources pods,deployments.apps,*.example.com
 
-Search connects with the kubeconfig, from where it runs. The user in it must be allowed to list and watch what is copied.`,
-		Args: cobra.ExactArgs(1),
+With --context, the command uses your login of that context once, also if a program makes it. In the cluster, it creates a service account that may list and
+watch what is copied, but no Secrets. In the cluster of search, it creates a Secret with a token of that account, which search renews. Repeat the command
+for a new token, or after the cluster has got new API groups.
+
+Contexts are those of kubectl ($KUBECONFIG or ~/.kube/config), or of --kubeconfig.
+
+Without --context, search itself logs in as the user of the current context of --kubeconfig, whose credentials it keeps.
+
+Search connects from where it runs.`,
+		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			a.Name = args[0]
-			spec, err := a.Spec()
-			if err != nil {
-				return err
-			}
-			clusters, err := pediaClusters()
-			if err != nil {
-				return err
-			}
-			ctx, cancel := context.WithTimeout(cmd.Context(), timeout)
+			a.Name = strings.Join(args, "")
+			ctx, stop := untilSignal(cmd.Context())
+			defer stop()
+			ctx, cancel := context.WithTimeout(ctx, a.timeout)
 			defer cancel()
-			return a.Add(ctx, clusters, spec, progressTo(cmd.OutOrStdout()))
+			if len(a.Contexts) == 0 {
+				return a.withKubeconfig(ctx, cmd)
+			}
+			return a.withAccounts(ctx, cmd)
 		},
 	}
 	fs := cmd.Flags()
-	fs.StringVar(&a.Kubeconfig, "kubeconfig", "", "kubeconfig of the cluster to add")
-	fs.StringVar(&a.Context, "context", "", "context in that file; empty means its current one")
+	fs.StringArrayVar(&a.Contexts, "context", nil, "context of a cluster to add, or NAME=CONTEXT; repeat it for several")
+	fs.StringVar(&a.kubeconfig, "kubeconfig", "", "kubeconfig of the clusters to add")
+	fs.StringVar(&a.hub, "hub-context", "", "context of the cluster that search is part of; empty means the current one")
 	fs.StringSliceVar(&a.Resources, "resources", []string{"*.*"},
 		"resources to copy, as RESOURCE or RESOURCE.GROUP; * stands for all, but no Secrets")
+	fs.StringVar(&a.Server, "server", "", "URL by which search reaches the API server, if it is not that of the context")
+	fs.StringVar(&a.Namespace, "account-namespace", metav1.NamespaceSystem, "namespace of the service account in the cluster")
+	fs.StringVar(&a.SecretNamespace, "secret-namespace", v1alpha2.StandardSecretNamespace,
+		"namespace of the Secret in the cluster of search, which is that of its flag --secret-namespace")
+	fs.DurationVar(&a.Lifetime, "token-lifetime", 7*24*time.Hour,
+		"lifetime of tokens; search renews a token after a third of it, and may be away for the rest. A cluster may shorten it")
+	fs.BoolVar(&a.DryRun, "dry-run", false, "only check the logins and the rights, and show what would be created")
 	fs.BoolVar(&a.Wait, "wait", true, "wait until the objects are copied")
-	fs.DurationVar(&timeout, "timeout", 5*time.Minute, "how long to wait")
-	_ = cmd.MarkFlagRequired("kubeconfig") // the flag exists
+	fs.DurationVar(&a.timeout, "timeout", 5*time.Minute, "how long to wait")
+	addListFormat(cmd, &a.format)
+	_ = cmd.RegisterFlagCompletionFunc("context", completeContexts) // the flag exists
 	return cmd
+}
+
+// withKubeconfig adds a cluster with the credentials of a kubeconfig.
+func (a *addition) withKubeconfig(ctx context.Context, cmd *cobra.Command) error {
+	if a.Name == "" || a.kubeconfig == "" {
+		return withHelp(cmd, errors.New("name a --context, or NAME and --kubeconfig"))
+	}
+	for _, flag := range []string{"server", "account-namespace", "secret-namespace", "token-lifetime", "dry-run", "output"} {
+		if cmd.Flags().Changed(flag) {
+			return fmt.Errorf("--%s needs --context", flag)
+		}
+	}
+	one := search.Addition{Name: a.Name, Kubeconfig: a.kubeconfig, Resources: a.Resources, Wait: a.Wait}
+	spec, err := one.Spec()
+	if err != nil {
+		return err
+	}
+	hub, err := toHub(a.hub)
+	if err != nil {
+		return err
+	}
+	clusters, err := search.PediaClusters(hub)
+	if err != nil {
+		return err
+	}
+	return one.Add(ctx, clusters, spec, progressTo(cmd.OutOrStdout()))
+}
+
+// withAccounts adds clusters in which search gets accounts.
+func (a *addition) withAccounts(ctx context.Context, cmd *cobra.Command) (err error) {
+	if a.Config, err = contexts(a.kubeconfig); err != nil {
+		return err
+	}
+	all, err := a.Plan()
+	if err != nil {
+		return err
+	}
+	if a.Hub, err = toHub(a.hub); err != nil {
+		return err
+	}
+	a.Say = progressTo(cmd.ErrOrStderr())
+	err = a.Add(ctx, all)
+	name := func(one *search.Added) string { return one.Name }
+	return cmp.Or(err, printList(cmd.OutOrStdout(), a.format, all, name, search.PrintAdded))
+}
+
+// contexts returns the kubeconfig of the caller. Call it before toHub.
+func contexts(file string) (*clientcmdapi.Config, error) {
+	rules := clientcmd.NewDefaultClientConfigLoadingRules()
+	rules.ExplicitPath = file
+	config, err := rules.Load()
+	if err != nil && file != "" {
+		return nil, fmt.Errorf("--kubeconfig: %w", err)
+	}
+	return config, err
+}
+
+func completeContexts(cmd *cobra.Command, _ []string, prefix string) ([]string, cobra.ShellCompDirective) {
+	file, _ := cmd.Flags().GetString("kubeconfig") // the flag exists
+	config, err := contexts(file)
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveError
+	}
+	names := slices.Sorted(maps.Keys(config.Contexts))
+	return slices.DeleteFunc(names, func(name string) bool { return !strings.HasPrefix(name, prefix) }), cobra.ShellCompDirectiveNoFileComp
 }
 
 func newSearchClustersListCommand() *cobra.Command {
@@ -89,23 +187,36 @@ func newSearchClustersListCommand() *cobra.Command {
 }
 
 func newSearchClustersRemoveCommand() *cobra.Command {
-	return &cobra.Command{
+	var r search.Removal
+	var kubeconfig, hub string
+	cmd := &cobra.Command{
 		Use:   "remove NAME...",
 		Short: "Have search forget clusters and their objects",
-		Args:  cobra.MinimumNArgs(1),
-		RunE: func(cmd *cobra.Command, names []string) error {
-			clusters, err := pediaClusters()
-			if err != nil {
+		Long: `Have search forget clusters and their objects. If search has an account in a cluster, the command removes that, too, with your login of the context that the
+cluster was added with.`,
+		Args: cobra.MinimumNArgs(1),
+		RunE: func(cmd *cobra.Command, names []string) (err error) {
+			if r.Config, err = contexts(kubeconfig); err != nil {
 				return err
 			}
-			return search.Remove(cmd.Context(), clusters, names, cmd.OutOrStdout())
+			if r.Hub, err = toHub(hub); err != nil {
+				return err
+			}
+			return r.Remove(cmd.Context(), names, cmd.OutOrStdout())
 		},
 	}
+	fs := cmd.Flags()
+	fs.StringVar(&r.Context, "context", "", "context of the cluster, if it is not the one that it was added with")
+	fs.StringVar(&kubeconfig, "kubeconfig", "", "kubeconfig with the contexts of the clusters")
+	fs.StringVar(&hub, "hub-context", "", "context of the cluster that search is part of; empty means the current one")
+	fs.BoolVar(&r.KeepAccount, "keep-account", false, "leave the account of search in the cluster")
+	_ = cmd.RegisterFlagCompletionFunc("context", completeContexts) // the flag exists
+	return cmd
 }
 
 // pediaClusters returns the PediaClusters of the cluster that search is part of.
 func pediaClusters() (dynamic.ResourceInterface, error) {
-	hub, err := toHub()
+	hub, err := toHub("")
 	if err != nil {
 		return nil, err
 	}

@@ -31,7 +31,7 @@ are not shown. A reader sees the changes of objects that are visible to this rea
 			if err != nil {
 				return err
 			}
-			to, err := toHub()
+			to, err := toHub("")
 			if err != nil {
 				return err
 			}

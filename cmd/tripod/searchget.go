@@ -4,6 +4,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 
@@ -30,15 +31,13 @@ func newSearchGetCommand() *cobra.Command {
 Run tripod search kubeconfig once before.`,
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			command, err := q.Command(args, cmd.Flags().Changed("generations"))
-			if err != nil {
-				return err
-			}
 			config, err := startingConfig()
 			if err != nil {
 				return err
 			}
-			if err := q.Check(config); err != nil {
+			missing := q.Check(config)
+			command, err := q.Command(args, cmd.Flags().Changed("generations"))
+			if err := cmp.Or(err, missing); err != nil {
 				return err
 			}
 			sayCommand(cmd.ErrOrStderr(), command)

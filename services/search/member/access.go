@@ -42,7 +42,8 @@ func (l *Limits) CheckConfig(config *rest.Config) error {
 		return fmt.Errorf("without the CA of the API server, any server could take its place: give the CA instead of insecure-skip-tls-verify "+
 			"(--member-allow=%s permits that)", allowInsecureTLS)
 	case config.Proxy != nil && !l.allows(allowProxy):
-		return fmt.Errorf("search reaches clusters without proxies: leave out proxy-url (--member-allow=%s permits it)", allowProxy)
+		return fmt.Errorf("search reaches clusters without proxies: leave out proxy-url, or add the cluster with tripod search "+
+			"clusters add --context CONTEXT if search reaches its API server directly (--member-allow=%s permits proxies)", allowProxy)
 	}
 	if address, err := netip.ParseAddr(server.Hostname()); err == nil && config.Proxy == nil {
 		return l.checkAddress(address)

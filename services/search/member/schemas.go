@@ -108,11 +108,16 @@ func (m *Member) read(ctx context.Context, path, hash string, use func(document 
 
 // single passes on the answer to a request, as a document that takes memory while it is read and used.
 func (m *Member) single(ctx context.Context, request *rest.Request, use func(document []byte) error) error {
+	return m.document(ctx, request.DoRaw, use)
+}
+
+// document does the same for what sends a request.
+func (m *Member) document(ctx context.Context, send func(context.Context) ([]byte, error), use func(document []byte) error) error {
 	asking, lost := context.WithCancelCause(ctx)
 	defer lost(nil)
 	held := &holder{lost: lost}
 	defer held.release()
-	document, err := request.DoRaw(holding(expecting(asking, single), held))
+	document, err := send(holding(expecting(asking, single), held))
 	if err != nil {
 		return err
 	}

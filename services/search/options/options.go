@@ -14,6 +14,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/tripod-k8s/tripod/services/search/apis/cluster/v1alpha2"
 	"github.com/tripod-k8s/tripod/services/search/member"
 	"github.com/tripod-k8s/tripod/services/search/pediaclusters"
 	"github.com/tripod-k8s/tripod/services/search/policies"
@@ -65,7 +66,8 @@ type Options struct {
 func New() *Options {
 	return &Options{
 		Roles:   []string{string(Serve), string(Sync)},
-		Members: pediaclusters.Options{Hub: "hub", HubRights: true}, Limits: member.Standard(), Templates: templates.Standard,
+		Members: pediaclusters.Options{Hub: "hub", HubRights: true, SecretNamespace: v1alpha2.StandardSecretNamespace},
+		Limits:  member.Standard(), Templates: templates.Standard,
 		ImportMaxClusters: policies.StandardMost,
 		EventsTTL:         24 * time.Hour, HistoryTTL: 10 * time.Minute, AnswerMemory: StandardAnswerMemory,
 	}
@@ -89,8 +91,8 @@ func (o *Options) AddFlags(fs *pflag.FlagSet) {
 	fs.DurationVar(&o.HistoryTTL, "history-ttl", o.HistoryTTL,
 		"How long changes of objects are kept. A watch can go on where it was as far as these go.")
 	fs.StringVar(&o.Members.SecretNamespace, "secret-namespace", o.Members.SecretNamespace,
-		"Namespace of the Secrets that PediaClusters may name in authenticationFrom. Bind the user system:tripod:search a role there. Empty "+
-			"reads no Secrets.")
+		"Namespace of the Secrets that PediaClusters may name in authenticationFrom. The command tripod search "+
+			"clusters add makes them there, and lets search read each. Empty reads no Secrets.")
 	fs.Int64Var(&o.AnswerMemory, "answer-memory", o.AnswerMemory,
 		"Memory in bytes for the answers that are put together at once. A user gets half of it at most, and no more than is still free. Others "+
 			"wait, and are refused with 429 after some seconds.")

@@ -40,6 +40,9 @@ func configOf(spec *v1alpha2.ClusterSpec) (*rest.Config, error) {
 // maxKubeconfig bounds a kubeconfig.
 const maxKubeconfig = 256 << 10
 
+// withAccount says what to do with a kubeconfig that only its owner can use.
+const withAccount = "add the cluster with tripod search clusters add --context CONTEXT, which creates an account for search"
+
 // fromKubeconfig reads a kubeconfig that comes from outside: it may name no programs and no files of this machine.
 func fromKubeconfig(text []byte) (*rest.Config, error) {
 	if len(text) > maxKubeconfig {
@@ -54,15 +57,15 @@ func fromKubeconfig(text []byte) (*rest.Config, error) {
 	}
 	for name, user := range raw.AuthInfos {
 		if user.Exec != nil || user.AuthProvider != nil {
-			return nil, fmt.Errorf("kubeconfig: user %s runs a program for its credentials: use a token or a certificate", name)
+			return nil, fmt.Errorf("kubeconfig: user %s runs a program for its credentials: %s", name, withAccount)
 		}
 		if user.ClientCertificate != "" || user.ClientKey != "" || user.TokenFile != "" {
-			return nil, fmt.Errorf("kubeconfig: user %s names files: use kubectl config view --flatten --minify", name)
+			return nil, fmt.Errorf("kubeconfig: user %s names files: %s", name, withAccount)
 		}
 	}
 	for name, cluster := range raw.Clusters {
 		if cluster.CertificateAuthority != "" {
-			return nil, fmt.Errorf("kubeconfig: cluster %s names a file: use kubectl config view --flatten --minify", name)
+			return nil, fmt.Errorf("kubeconfig: cluster %s names a file: %s", name, withAccount)
 		}
 	}
 	config, err := clientcmd.NewDefaultClientConfig(*raw, &clientcmd.ConfigOverrides{}).ClientConfig()

@@ -58,6 +58,7 @@ type Controller struct {
 	credentials credentials
 	running     map[string]*running
 	removals    *removals
+	renewals    *renewals
 	// unread is why these could not be read, as the log has it.
 	unread string
 	// unknown are clusters in the store that had no PediaCluster when forget last looked.
@@ -105,6 +106,7 @@ func New(client dynamic.Interface, memory *hub.Memory, o Options, shared member.
 		credentials: credentials{objects: hub.New(client, memory, func() {}), namespace: o.SecretNamespace},
 	}
 	m.credentials.objects.Most = hub.MostNamed
+	m.renewals = newRenewals(client)
 	m.removals = newRemovals(func(ctx context.Context, cluster string) error { return m.store.RemoveCluster(ctx, cluster) })
 	// A cluster with many resources, or one that lies, has a hundred times as much there as in its spec.
 	m.objects.Trim = map[schema.GroupVersionResource]func(*unstructured.Unstructured){
@@ -119,6 +121,7 @@ func New(client dynamic.Interface, memory *hub.Memory, o Options, shared member.
 func (m *Controller) Run(ctx context.Context) {
 	var group wait.Group
 	defer m.removals.group.Wait()
+	defer m.renewals.group.Wait()
 	defer group.Wait()
 	defer m.stop()
 	defer m.credentials.objects.Stop()
@@ -209,6 +212,7 @@ func (m *Controller) reconcile(ctx context.Context) {
 			m.start(ctx, name, wanted)
 			m.running[name] = wanted
 		}
+		m.renew(ctx, cluster)
 		m.updateStatus(ctx, cluster, states, unreadable[name])
 	}
 	m.credentials.objects.Sweep()
@@ -221,6 +225,7 @@ func (m *Controller) forgetMembers(ctx context.Context, names []string) {
 	for _, name := range names {
 		if name == m.Hub || !m.shards.Mine(name) || m.removals.remove(ctx, waiting, name) {
 			delete(m.running, name)
+			m.renewals.forget(name)
 			m.copying.Door.Forget(name)
 		}
 	}
@@ -364,6 +369,7 @@ func (m *Controller) updateStatus(ctx context.Context, cluster *v1alpha2.PediaCl
 		}
 		setReadable(&status, cluster, unreadable, tooLarge)
 	}
+	m.renewals.setCondition(&status, cluster)
 	without := status
 	if without.SyncResources = cluster.Status.SyncResources; r.written != nil &&
 		equality.Semantic.DeepEqual(status.SyncResources, r.written) && equality.Semantic.DeepEqual(without, cluster.Status) {

@@ -73,7 +73,7 @@ SPDX-License-Identifier: Apache-2.0
 {{- $memory := ternary "1344Mi" (ternary "512Mi" "1088Mi" (eq .role "serve")) (eq $database "sqlite") -}}
 {{- $_ := set $values "resources" (merge (default dict $values.resources) (dict "limits" (dict "memory" $memory))) -}}
 {{- $args = append $args (printf "--hub-cluster=%s" $search.hubCluster) -}}
-{{- with $search.secretNamespace -}}{{- $args = append $args (printf "--secret-namespace=%s" .) -}}{{- end -}}
+{{- $args = append $args (printf "--secret-namespace=%s" $search.secretNamespace) -}}
 {{- if or (eq .role "sync") (eq $database "sqlite") -}}{{- $args = concat $args (include "tripod.search.copying" .root | fromJsonArray) -}}{{- end -}}
 {{- $_ := merge $values (dict
   "image" (include "tripod.optional.image" (dict "root" .root "component" "search") | fromJson)

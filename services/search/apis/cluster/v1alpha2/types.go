@@ -107,6 +107,13 @@ type MemberRBAC struct {
 // in between. NAME is enough for a Secret with a kubeconfig, which has the server itself.
 const SecretAnnotation = "tripod-k8s.io/pediaclusters"
 
+// StandardSecretNamespace is the namespace of these Secrets by default.
+const StandardSecretNamespace = "tripod-search"
+
+// RenewAnnotation is the annotation of such a Secret that lets search renew the token in it, if it is "true". The token is that of a service
+// account which may create tokens for itself.
+const RenewAnnotation = "tripod-k8s.io/renew-token"
+
 // Authentication names the Secrets with the credentials of a cluster. Kubeconfig replaces the other fields, which need CA. Each Secret must
 // have SecretAnnotation.
 type Authentication struct {
@@ -166,6 +173,8 @@ const (
 	// WithinLimits is not of Clusterpedia. It is false while the cluster sends or has more than search takes, and names the limit and the
 	// resource.
 	WithinLimits = "WithinLimits"
+	// TokenRenewed is not of Clusterpedia. It is false while search cannot renew the token in a Secret with RenewAnnotation.
+	TokenRenewed = "TokenRenewed"
 	// RBACRead is not of Clusterpedia. It is false while an RBAC object of a cluster with memberRBAC cannot be read, which closes its
 	// namespace or the cluster.
 	RBACRead = "RBACRead"
