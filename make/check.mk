@@ -61,6 +61,14 @@ fix-tidy:
 	@$(foreach module,$(MODULES),hack/alone.sh $(module) tidy &&) true
 	@hack/workspace-sums.sh go.work.sum
 
+# Downloads modules of platforms, so it is no part of verify.
+PLATFORM_CRDS := test/suites/search/testdata/platforms
+.PHONY: verify-platform-crds fix-platform-crds
+verify-platform-crds: ## Check that the definitions of platforms, which tests of search use, are those of their Go modules.
+	hack/verify-generated.sh $(PLATFORM_CRDS) go run -trimpath ./hack/gen-platform-crds
+fix-platform-crds:
+	go run -trimpath ./hack/gen-platform-crds $(PLATFORM_CRDS)
+
 .PHONY: verify-advisories refresh-advisories
 verify-advisories: ## Check that no linked module is older than the fix of a known advisory (hack/advisories); needs no network.
 	go run -trimpath ./hack/advisories
