@@ -20,9 +20,11 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"k8s.io/apiextensions-apiserver/pkg/apihelpers"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apiextensions "k8s.io/apiextensions-apiserver/pkg/client/clientset/clientset"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
 
 	"github.com/tripod-k8s/tripod/lab/bench/load"
 	"github.com/tripod-k8s/tripod/lab/bench/process"
@@ -37,6 +39,8 @@ const (
 	empty = "empty"
 	// readTimeout is for documents of all definitions.
 	readTimeout = 10 * time.Minute
+	// A list of all definitions is work for extensions, too.
+	lookInterval, establishTimeout = 5 * time.Second, 20 * time.Minute
 )
 
 func main() { framework.RunCommand("divided", run) }
@@ -198,24 +202,24 @@ func define(ctx context.Context, tripod *framework.Tripod, definitions []*apiext
 	if err := creating.Wait(); err != nil {
 		return err
 	}
-	return framework.Poll(ctx, "all definitions are established", func(ctx context.Context) error {
+	missing := len(definitions)
+	err = wait.PollUntilContextTimeout(ctx, lookInterval, establishTimeout, true, func(ctx context.Context) (bool, error) {
 		list, err := crds.List(ctx, metav1.ListOptions{})
 		if err != nil {
-			return err
+			return false, err
 		}
-		missing := len(list.Items)
+		missing = len(list.Items)
 		for _, crd := range list.Items {
-			for _, c := range crd.Status.Conditions {
-				if c.Type == apiextensionsv1.Established && c.Status == apiextensionsv1.ConditionTrue {
-					missing--
-				}
+			if apihelpers.IsCRDConditionTrue(&crd, apiextensionsv1.Established) {
+				missing--
 			}
 		}
-		if missing > 0 {
-			return fmt.Errorf("%d of %d are not", missing, len(list.Items))
-		}
-		return nil
+		return missing == 0, nil
 	})
+	if err != nil {
+		return fmt.Errorf("%d of %d definitions are not established: %w", missing, len(definitions), err)
+	}
+	return nil
 }
 
 // memory measures extensions, its partitions and the aggregator. The sum leaves out the empty partition and the aggregator.
