@@ -37,14 +37,19 @@ type cluster struct {
 	stop    map[string]func()
 }
 
-func free(t *testing.T) url.URL {
+// free returns URLs of free ports, which are all reserved until all are found.
+func free(t *testing.T, n int) []url.URL {
 	t.Helper()
-	port, err := replicas.ReservePort()
-	require.NoError(t, err)
-	port.Release()
-	parsed, err := url.Parse(strings.Replace(port.URL(), "https", "http", 1))
-	require.NoError(t, err)
-	return *parsed
+	var found []url.URL
+	for range n {
+		port, err := replicas.ReservePort()
+		require.NoError(t, err)
+		defer port.Release()
+		parsed, err := url.Parse(strings.Replace(port.URL(), "https", "http", 1))
+		require.NoError(t, err)
+		found = append(found, *parsed)
+	}
+	return found
 }
 
 // start starts an etcd. The client knows only its first member.
@@ -53,11 +58,13 @@ func start(t *testing.T, quota int64) *cluster {
 	c := &cluster{servers: map[string]*embed.Etcd{}, stop: map[string]func(){}}
 	var configs []*embed.Config
 	var initial []string
+	urls := free(t, 6)
 	for i := range 3 {
 		config := embed.NewConfig()
 		config.Name, config.Dir, config.LogLevel = fmt.Sprintf("etcd-%d", i), t.TempDir(), "fatal"
 		config.QuotaBackendBytes, config.UnsafeNoFsync = quota, true
-		config.ListenClientUrls, config.ListenPeerUrls = []url.URL{free(t)}, []url.URL{free(t)}
+		config.ListenClientUrls, config.ListenPeerUrls = urls[2*i:2*i+1], urls[2*i+1:2*i+2]
+		config.ElectionMs = 3000 // a busy machine must not change the leader
 		config.AdvertiseClientUrls, config.AdvertisePeerUrls = config.ListenClientUrls, config.ListenPeerUrls
 		initial = append(initial, config.Name+"="+config.ListenPeerUrls[0].String())
 		configs = append(configs, config)
