@@ -89,12 +89,15 @@ func run(ctx context.Context, args []string) error {
 // partitionsOf returns the flags that divide the API groups evenly, and leave the last ones to the default partition.
 func (o *options) partitionsOf(definitions []*apiextensionsv1.CustomResourceDefinition) []string {
 	flags := []string{"--extensions-partition=" + empty + "=empty.example.com"}
+	var all []string
+	for _, crd := range definitions {
+		all = append(all, crd.Spec.Group)
+	}
+	all = slices.Compact(all) // the definitions of a group follow each other
 	groups := make([][]string, o.partitions)
-	for i, crd := range definitions {
-		of := &groups[i*o.partitions/len(definitions)]
-		if len(*of) == 0 || (*of)[len(*of)-1] != crd.Spec.Group {
-			*of = append(*of, crd.Spec.Group)
-		}
+	for i, group := range all {
+		of := &groups[i*o.partitions/len(all)]
+		*of = append(*of, group)
 	}
 	for i, list := range groups[:o.partitions-1] {
 		flags = append(flags, fmt.Sprintf("--extensions-partition=p%d=%s", i, strings.Join(list, ",")))
