@@ -205,7 +205,8 @@ func (s *side) take(ctx context.Context, steps []step) (changes []*Change, err e
 // try has the API server check an object as far as it can: it refuses one in a namespace, or that binds a role, which does not exist yet.
 func (s *side) try(ctx context.Context, resource schema.GroupVersionResource, object runtime.Object) (*Change, error) {
 	named := object.(metav1.Object) //nolint:errcheck,forcetypeassert // each is one
-	missing := resource == bindingResource || resource == clusterBindResource
+	_, err := s.client.Resource(resource).Namespace(named.GetNamespace()).Get(ctx, named.GetName(), metav1.GetOptions{})
+	missing := apierrors.IsNotFound(err) && (resource == bindingResource || resource == clusterBindResource)
 	if named.GetNamespace() != "" {
 		_, err := s.client.Resource(namespaceResource).Get(ctx, named.GetNamespace(), metav1.GetOptions{})
 		missing = missing || apierrors.IsNotFound(err)
