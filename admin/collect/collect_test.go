@@ -10,6 +10,7 @@ import (
 	"context"
 	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"io"
 	"os"
 	"path/filepath"
@@ -100,7 +101,7 @@ func read(t *testing.T, path string) map[string]string {
 	found := map[string]string{}
 	for archive := tar.NewReader(compressed); ; {
 		header, err := archive.Next()
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			return found
 		}
 		require.NoError(t, err)

@@ -33,7 +33,7 @@ const (
 	contextAnnotation = "tripod-k8s.io/context"
 	// accountAnnotation is the service account in the cluster, as NAMESPACE/NAME, and secretAnnotation the Secret in the hub.
 	accountAnnotation = "tripod-k8s.io/account"
-	secretAnnotation  = "tripod-k8s.io/credentials"
+	secretAnnotation  = "tripod-k8s.io/credentials" //nolint:gosec // it is the name of an annotation
 	// loginAnnotation is the server of that context.
 	loginAnnotation = "tripod-k8s.io/login-server"
 )

@@ -180,7 +180,8 @@ func (q *Question) textSelector() string {
 // escaper has each character of a text in a list be meant literally.
 var escaper = strings.NewReplacer(`\`, `\\`, `"`, `\"`, ",", `\,`, "(", `\(`, ")", `\)`, " ", `\ `, "\t", "\\\t", "\n", "\\\n")
 
-// Check returns an error that names the missing step if the kubeconfig has no entry for the cluster. It makes Cluster the name of the entry.
+// Check returns an error that names the missing step if the kubeconfig has no entry for the cluster. It makes Cluster the name of the
+// entry.
 func (q *Question) Check(config *clientcmdapi.Config) error {
 	name := EntryName(config, q.Cluster)
 	if config.Clusters[name] == nil {

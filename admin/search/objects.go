@@ -230,7 +230,8 @@ func (s *side) mayCreate(ctx context.Context, resource schema.GroupVersionResour
 	review := &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectAccessReview",
 		"spec": map[string]any{"resourceAttributes": map[string]any{
-			"verb": "create", "group": resource.Group, "resource": resource.Resource, "subresource": subresource, "namespace": namespace, "name": name,
+			"verb": "create", "group": resource.Group, "resource": resource.Resource, "subresource": subresource,
+			"namespace": namespace, "name": name,
 		}},
 	}}
 	reviews := authorizationv1.SchemeGroupVersion.WithResource("selfsubjectaccessreviews")

@@ -58,8 +58,8 @@ func (e *Etcd) dial(ctx context.Context) (*clientv3.Client, error) {
 	if err != nil {
 		client.Close() //nolint:errcheck // it was of no use
 		if errors.Is(err, rpctypes.ErrPermissionDenied) || errors.Is(err, rpctypes.ErrUserEmpty) {
-			return nil, fmt.Errorf("--%s: only the user root of etcd has the rights: give its certificate by --%[1]s-certfile and --%[1]s-keyfile: %[2]w",
-				e.Flag, err)
+			return nil, fmt.Errorf("--%s: only the user root of etcd has the rights: give its certificate by --%[1]s-certfile and "+
+				"--%[1]s-keyfile: %[2]w", e.Flag, err)
 		}
 		return nil, fmt.Errorf("--%s: etcd at %s does not answer (certificates?): %w", e.Flag, strings.Join(e.Servers, ","), err)
 	}

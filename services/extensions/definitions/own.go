@@ -31,8 +31,8 @@ import (
 // concurrentReads is how many definitions of a list are read at a time.
 const concurrentReads = 16
 
-// Own returns a getter whose storage of definitions has those of a partition other than the default one. It refuses all writes. It has no watch cache:
-// only the informer of the replica reads definitions there, and has them all in memory already.
+// Own returns a getter whose storage of definitions has those of a partition other than the default one. It refuses all writes. It has no
+// watch cache: only the informer of the replica reads definitions there, and has them all in memory already.
 func Own(getter generic.RESTOptionsGetter, scope Scope) generic.RESTOptionsGetter {
 	const cached = false
 	raw := scope.raw(&etcdclient.Clients{})
@@ -135,8 +135,8 @@ func (s *owned) Get(ctx context.Context, key string, opts storage.GetOptions, in
 	return s.Interface.Get(ctx, key, opts, into)
 }
 
-// Watch implements storage.Interface. Bookmarks tell the informer how far etcd is. Without them, its last resourceVersion would be too old while
-// only definitions of others change.
+// Watch implements storage.Interface. Bookmarks tell the informer how far etcd is. Without them, its last resourceVersion would be too old
+// while only definitions of others change.
 func (s *owned) Watch(ctx context.Context, key string, opts storage.ListOptions) (watch.Interface, error) {
 	if opts.SendInitialEvents != nil && *opts.SendInitialEvents {
 		return nil, errListFirst

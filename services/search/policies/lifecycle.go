@@ -129,12 +129,15 @@ const (
 )
 
 // isMadeFor reports whether search has made a PediaCluster for the policy with a name.
-func isMadeFor(policy string, cluster *v1alpha2.PediaCluster) bool { return cluster.Annotations[madeAnnotation] == policy }
+func isMadeFor(policy string, cluster *v1alpha2.PediaCluster) bool {
+	return cluster.Annotations[madeAnnotation] == policy
+}
 
 // mayChange reports whether the lifecycle, or one before it, has made a PediaCluster, or its writer has handed it over. Otherwise a policy
 // could take the PediaCluster of others.
 func mayChange(lifecycle *v1alpha1.PediaClusterLifecycle, policy string, has *v1alpha2.PediaCluster) bool {
-	return existing(lifecycle, has.OwnerReferences) == "PediaClusterCreated" || isMadeFor(policy, has) || has.Annotations[adoptAnnotation] == policy
+	return existing(lifecycle, has.OwnerReferences) == "PediaClusterCreated" || isMadeFor(policy, has) ||
+		has.Annotations[adoptAnnotation] == policy
 }
 
 // existing returns the reason of Created for a PediaCluster that is there. The status that said who created it may be lost or late.

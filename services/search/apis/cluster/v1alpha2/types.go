@@ -110,8 +110,8 @@ const SecretAnnotation = "tripod-k8s.io/pediaclusters"
 // StandardSecretNamespace is the namespace of these Secrets by default.
 const StandardSecretNamespace = "tripod-search"
 
-// RenewAnnotation is the annotation of such a Secret that lets search renew the token in it, if it is "true". The token is that of a service
-// account which may create tokens for itself.
+// RenewAnnotation is the annotation of such a Secret that lets search renew the token in it, if it is "true". The token is that of a
+// service account which may create tokens for itself.
 const RenewAnnotation = "tripod-k8s.io/renew-token"
 
 // Authentication names the Secrets with the credentials of a cluster. Kubeconfig replaces the other fields, which need CA. Each Secret must
