@@ -157,15 +157,23 @@ func (all *renewals) keep(ctx context.Context, cluster string, by requester, sto
 	all.mu.Lock()
 	defer all.mu.Unlock()
 	one := all.of[cluster]
+	if one != nil && one.going {
+		return // the Secret may have the new token already
+	}
 	if one == nil || one.token != stored.token || one.secret != stored.secret {
+		former := one
 		one = &renewal{pauses: renewalPauses()}
 		if one.account, one.failure = accountOf(stored.token); one.account != nil {
 			one.next = one.due()
 		}
+		// The cluster says when its tokens expire. One that lies would have search write the Secret all the time.
+		if former != nil && former.next.After(one.next) {
+			one.next = former.next
+		}
 		all.of[cluster] = one
 	}
 	one.storedToken = stored
-	if one.account == nil || one.going || time.Now().Before(one.next) {
+	if one.account == nil || time.Now().Before(one.next) {
 		return
 	}
 	one.going = true

@@ -145,3 +145,38 @@ func TestATokenIsRenewedAfterAThirdOfItsLife(t *testing.T) {
 		all.group.Wait()
 	})
 }
+
+// TestAClusterWhoseTokensExpireAtOnceGetsFewRenewals is a lie: each token is due when it is made.
+func TestAClusterWhoseTokensExpireAtOnceGetsFewRenewals(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		client := fake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), map[schema.GroupVersionResource]string{secrets: "SecretList"},
+			secret("east", "", map[string]any{}))
+		all := newRenewals(client)
+		expires := time.Now()
+		token := func() string {
+			expires = expires.Add(time.Second)
+			return tokenFor(t, robot, jwt.NewNumericDate(expires.Add(-time.Hour)), jwt.NewNumericDate(expires))
+		}
+		asked := 0
+		by := maker(func(time.Duration) (string, error) {
+			asked++
+			return token(), nil
+		})
+		now := token()
+		for range 600 { // a turn a second
+			all.keep(t.Context(), "east", by, storedToken{secret: *key("east", "token"), namespace: "clusters", token: now})
+			synctest.Wait()
+			got, err := client.Resource(secrets).Namespace("clusters").Get(t.Context(), "east", metav1.GetOptions{})
+			require.NoError(t, err)
+			if text, _, _ := unstructured.NestedString(got.Object, "data", "token"); text != "" {
+				stored, err := base64.StdEncoding.DecodeString(text)
+				require.NoError(t, err)
+				now = string(stored)
+			}
+			time.Sleep(time.Second)
+		}
+		assert.Greater(t, asked, 1)
+		assert.LessOrEqual(t, asked, 11, "in ten minutes")
+		all.group.Wait()
+	})
+}
