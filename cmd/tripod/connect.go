@@ -155,16 +155,20 @@ func (o *connection) run(ctx context.Context, name string, command []string, out
 	return errors.Join(err, remove())
 }
 
-// holdSignals keeps signals from ending the process while there is a kubeconfig to remove, also a second Ctrl-C, and a pipe that nothing
-// reads any more.
+// holdSignals keeps signals from ending the process while there is a kubeconfig to remove, also a second Ctrl-C. A write to a pipe that
+// nothing reads any more returns an error. Its signal ends nothing: connections of the tunnel that break send it, too.
 func holdSignals() (signals <-chan os.Signal, letGo func()) {
-	ending := []os.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGQUIT, syscall.SIGPIPE}
+	ending := []os.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGQUIT}
 	if !signal.Ignored(syscall.SIGHUP) { // as under nohup
 		ending = append(ending, syscall.SIGHUP)
 	}
-	received := make(chan os.Signal, 1)
+	received, broken := make(chan os.Signal, 1), make(chan os.Signal, 1)
 	signal.Notify(received, ending...)
-	return received, func() { signal.Stop(received) }
+	signal.Notify(broken, syscall.SIGPIPE)
+	return received, func() {
+		signal.Stop(received)
+		signal.Stop(broken)
+	}
 }
 
 // say says how to use the connection.
