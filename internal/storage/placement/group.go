@@ -249,10 +249,6 @@ func (p *place) elsewhere(ctx context.Context, kvs []*mvccpb.KeyValue) (bool, er
 	}
 	klog.InfoS("The record of an API group in the shared etcd is gone, or says that the objects are elsewhere, but its own etcd has them. "+
 		"It stays there, and replicas that start refuse it until tripod migrate groups writes the record again", "group", p.group.name)
-	select { // other services can write the record as often as they like
-	case <-time.After(retryInterval):
-	case <-p.context.Done():
-	}
 	return false, nil
 }
 
@@ -291,7 +287,9 @@ func (p *place) moved(record *Record) bool {
 	return record == nil && p.record != Record{} || record != nil && *record != p.record
 }
 
-// hear watches a record. It returns true once the objects have moved, and false if the watch cannot go on.
+// hear watches a record. It returns true if the objects have moved by its next state, and false if they have not, or if the watch cannot go
+// on. After each state, the caller makes a pause: other services can write the record as often as they like, and the client of etcd keeps all
+// that a watch has not delivered.
 func (p *place) hear(etcd *clientv3.Client, revision int64, moved ends) bool {
 	ctx, cancel := context.WithCancel(clientv3.WithRequireLeader(p.context))
 	defer cancel()
@@ -307,13 +305,10 @@ func (p *place) hear(etcd *clientv3.Client, revision int64, moved ends) bool {
 			kvs = append(kvs, last.Kv)
 		}
 		over, err := moved(ctx, kvs)
-		if err != nil {
-			return false
-		}
-		if over {
+		if over = over && err == nil; over {
 			klog.InfoS("The objects of an API group have moved to another etcd", "group", p.group.name)
-			return true
 		}
+		return over
 	}
 	return false
 }
