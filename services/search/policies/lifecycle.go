@@ -109,7 +109,7 @@ func (m *maker) apply(
 	case err != nil:
 	case has == nil:
 		reason, err = m.create(ctx, data)
-	case !mayChange(m.lifecycle, m.policy, has):
+	case !mayChange(m.lifecycle, m.party, has):
 		reason, err = "PediaClusterNotOwned", fmt.Errorf("this PediaClusterLifecycle did not make PediaCluster %s, so it does not change how "+
 			"search reaches it: if it should, "+
 			"kubectl annotate pediacluster %s %s=%s", has.Name, has.Name, adoptAnnotation, m.policy)
@@ -123,21 +123,21 @@ const (
 	// adoptAnnotation of a PediaCluster names the policy that may change how it is reached, although no lifecycle of it has made the
 	// PediaCluster.
 	adoptAnnotation = "tripod-k8s.io/adopted-by"
-	// madeAnnotation of a PediaCluster names the policy for which search has made it. An owner is no proof of that: who deletes a lifecycle
-	// says whether its PediaCluster keeps it.
+	// madeAnnotation of a PediaCluster is the party for which search has made it. An owner is no proof of that: a request that deletes a
+	// lifecycle says whether its PediaCluster keeps it.
 	madeAnnotation = "tripod-k8s.io/made-by"
 )
 
-// isMadeFor reports whether search has made a PediaCluster for the policy with a name.
-func isMadeFor(policy string, cluster *v1alpha2.PediaCluster) bool {
-	return cluster.Annotations[madeAnnotation] == policy
+// isMadeFor reports whether search has made a PediaCluster for a party.
+func isMadeFor(party parties.Party, cluster *v1alpha2.PediaCluster) bool {
+	return party.IsShared() && cluster.Annotations[madeAnnotation] == party.Text()
 }
 
-// mayChange reports whether the lifecycle, or one before it, has made a PediaCluster, or its writer has handed it over. Otherwise a policy
-// could take the PediaCluster of others.
-func mayChange(lifecycle *v1alpha1.PediaClusterLifecycle, policy string, has *v1alpha2.PediaCluster) bool {
-	return existing(lifecycle, has.OwnerReferences) == "PediaClusterCreated" || isMadeFor(policy, has) ||
-		has.Annotations[adoptAnnotation] == policy
+// mayChange reports whether the lifecycle has made a PediaCluster, or one of the same party that is gone, or its writer has handed it over.
+// Otherwise a policy, or the owner of a source, could take the PediaCluster of others.
+func mayChange(lifecycle *v1alpha1.PediaClusterLifecycle, party parties.Party, has *v1alpha2.PediaCluster) bool {
+	return existing(lifecycle, has.OwnerReferences) == "PediaClusterCreated" || len(has.OwnerReferences) == 0 && isMadeFor(party, has) ||
+		has.Annotations[adoptAnnotation] == party.Policy()
 }
 
 // existing returns the reason of Created for a PediaCluster that is there. The status that said who created it may be lost or late.
@@ -248,7 +248,7 @@ func (m *maker) cluster(ctx context.Context, data map[string]any) (*unstructured
 		annotations = map[string]string{}
 	}
 	delete(annotations, adoptAnnotation) // that is for people to say
-	annotations[madeAnnotation] = m.policy
+	annotations[madeAnnotation] = m.party.Text()
 	object.SetAnnotations(annotations)
 	object.SetOwnerReferences([]metav1.OwnerReference{{
 		APIVersion: v1alpha1.GroupVersion.String(), Kind: v1alpha1.LifecycleKind, Name: m.lifecycle.Name, UID: m.lifecycle.UID,

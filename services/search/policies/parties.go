@@ -68,7 +68,7 @@ func (s *state) partyOf(cluster *v1alpha2.PediaCluster) (party string, known boo
 	if !known {
 		return "", false
 	}
-	if err == nil && mayChange(lifecycle, made.policy.Name, cluster) {
+	if err == nil && mayChange(lifecycle, made.party(), cluster) {
 		return made.party().Text(), true
 	}
 	return "", !s.goes(cluster)
@@ -87,8 +87,8 @@ func (s *state) goes(cluster *v1alpha2.PediaCluster) bool {
 // would then be one that no limit counts.
 func (s *state) isLeft(cluster *v1alpha2.PediaCluster) bool {
 	ofOthers := func(o metav1.OwnerReference) bool { return o.Kind != v1alpha1.LifecycleKind }
-	policy := s.policyOf(cluster)
-	return policy != nil && isMadeFor(policy.Name, cluster) && !slices.ContainsFunc(cluster.OwnerReferences, ofOthers)
+	return s.policyOf(cluster) != nil && isMadeFor(parties.Of(cluster.Name, cluster.Status.Party), cluster) &&
+		!slices.ContainsFunc(cluster.OwnerReferences, ofOthers)
 }
 
 // policyOf returns the policy whose party a PediaCluster has, or nil.

@@ -201,6 +201,30 @@ func TestASourceKeepsItsName(t *testing.T) {
 	w.until("the name is free", func() bool { return w.lifecycle("one") != nil && w.lifecycle("one").Spec.Source.Namespace == "attack" })
 }
 
+// TestASourceTakesOverNoClusterOfAnotherNamespace has a writer of lifecycles leave the PediaCluster of a source to another one with its name.
+func TestASourceTakesOverNoClusterOfAnotherNamespace(t *testing.T) {
+	w := newWorld(t)
+	w.putSecrets(oldConfig)
+	w.put(policyResource, strings.Replace(fleetPolicy, `"fleet-{{ .source.metadata.namespace }}-{{ .source.metadata.name }}"`, "one", 1))
+	w.put(fleetResource, fleetCluster("b", "True"))
+	w.until("the cluster is there", func() bool { return w.cluster("one") != nil })
+	w.until("it has its party", func() bool { return w.cluster("one").Status.Party == "fleet/prod" })
+	w.put(fleetResource, strings.Replace(fleetCluster("x", "True"), "namespace: prod", "namespace: attack", 1))
+	w.policySays("fleet", "Reconciling=False FailedReconcile, Validated=True Success")
+	patched := 0
+	w.client.PrependReactor("patch", "pediaclusters", func(action clienttesting.Action) (bool, runtime.Object, error) {
+		if strings.Contains(string(action.(clienttesting.PatchAction).GetPatch()), `"spec"`) {
+			patched++
+		}
+		return false, nil, nil
+	})
+	w.changeCluster("one", `{"metadata": {"ownerReferences": null}}`)
+	require.NoError(t, w.client.Resource(lifecycleResource).Delete(t.Context(), "one", metav1.DeleteOptions{}))
+	w.until("the name is that of the other source", func() bool { return w.lifecycle("one") != nil && w.lifecycle("one").Spec.Source.Namespace == "attack" })
+	w.until("the cluster is gone", func() bool { return w.cluster("one") == nil })
+	assert.Zero(t, patched, "the cluster of the first source is changed")
+}
+
 // ofNamespace returns metadata that names a controller of another kind, which lives.
 const ofNamespace = `{"metadata": {"ownerReferences": [{"apiVersion": "v1", "kind": "Namespace", "name": "x", "uid": "x", "controller": true}]}}`
 
@@ -335,7 +359,7 @@ func TestATemplateHandsNoClusterOver(t *testing.T) {
 		"metadata: {annotations: {tripod-k8s.io/adopted-by: other, tripod-k8s.io/made-by: other, a: b}}", 1))
 	w.put(fleetResource, fleetCluster("a", "True"))
 	w.until("the cluster is there", func() bool { return w.cluster("fleet-prod-a") != nil })
-	assert.Equal(t, map[string]string{"tripod-k8s.io/made-by": "fleet", "a": "b"}, w.cluster("fleet-prod-a").Annotations)
+	assert.Equal(t, map[string]string{"tripod-k8s.io/made-by": "fleet/prod", "a": "b"}, w.cluster("fleet-prod-a").Annotations)
 }
 
 // TestClustersOfAPartyCountWhateverTheirLifecyclesSay has templates fail, so that search does not know what is made of one source.
