@@ -122,8 +122,9 @@ type renewal struct {
 	storedToken
 	*account
 	pauses wait.Backoff
-	next   time.Time
-	going  bool
+	// earliest is when the next attempt may be, also for another token of the cluster.
+	earliest time.Time
+	going    bool
 	// failure is why the last attempt failed, or nil.
 	failure error
 }
@@ -163,17 +164,15 @@ func (all *renewals) keep(ctx context.Context, cluster string, by requester, sto
 	if one == nil || one.token != stored.token || one.secret != stored.secret {
 		former := one
 		one = &renewal{pauses: renewalPauses()}
-		if one.account, one.failure = accountOf(stored.token); one.account != nil {
-			one.next = one.due()
-		}
+		one.account, one.failure = accountOf(stored.token)
 		// The cluster says when its tokens expire. One that lies would have search write the Secret all the time.
-		if former != nil && former.next.After(one.next) {
-			one.next = former.next
+		if former != nil {
+			one.earliest = former.earliest
 		}
 		all.of[cluster] = one
 	}
 	one.storedToken = stored
-	if one.account == nil || time.Now().Before(one.next) {
+	if now := time.Now(); one.account == nil || now.Before(one.due()) || now.Before(one.earliest) {
 		return
 	}
 	one.going = true
@@ -181,7 +180,7 @@ func (all *renewals) keep(ctx context.Context, cluster string, by requester, sto
 		err := all.attempt(ctx, by, stored, one.account)
 		all.mu.Lock()
 		defer all.mu.Unlock()
-		one.going, one.failure, one.next = false, err, time.Now().Add(one.pauses.Step())
+		one.going, one.failure, one.earliest = false, err, time.Now().Add(one.pauses.Step())
 		if err != nil && ctx.Err() == nil {
 			klog.ErrorS(err, "Cannot renew the token of a cluster", "cluster", cluster, "expires", one.expires)
 		}
