@@ -127,7 +127,7 @@ func (a *account) rules(resources []v1alpha2.GroupResources) ([]rbacv1.PolicyRul
 		}
 	}
 	for _, group := range groups {
-		if group.Name != "" {
+		if group.Name != "" && group.Name != v1alpha2.GroupVersion.Group { // PediaClusters may have credentials of other clusters
 			others = append(others, group.Name)
 		}
 	}
@@ -163,8 +163,8 @@ func (a *account) token(ctx context.Context, lifetime time.Duration) (string, ti
 	return made.Status.Token, made.Status.ExpirationTimestamp.Time, nil
 }
 
-// remove removes the account, and with it all of its tokens.
-func (a *account) remove(ctx context.Context) error {
+// remove removes the account, and with it all of its tokens. It reports whether there was an account of this cluster.
+func (a *account) remove(ctx context.Context) (removed bool, err error) {
 	var failures []error
 	for _, one := range []struct {
 		resource  schema.GroupVersionResource
@@ -173,10 +173,12 @@ func (a *account) remove(ctx context.Context) error {
 		{bindingResource, a.namespace}, {roleResource, a.namespace}, {clusterBindResource, ""}, {clusterRoleResource, ""},
 		{accountResource, a.namespace},
 	} {
-		_, err := a.side.remove(ctx, one.resource, one.namespace, a.name)
-		failures = append(failures, err)
+		// The account comes last, so that the same command goes on if it fails before.
+		if removed, err = a.side.remove(ctx, one.resource, one.namespace, a.name); err != nil {
+			failures = append(failures, err)
+		}
 	}
-	return errors.Join(failures...)
+	return removed, errors.Join(failures...)
 }
 
 // nameOfAccount is the name of all that belongs to a cluster. hub is the UID of a namespace of the hub: two hubs may copy one cluster.

@@ -158,7 +158,7 @@ func undo(ctx context.Context, changes []*Change) error {
 		}
 	}
 	if len(left) > 0 {
-		return fmt.Errorf("%w; the same command goes on from there, and tripod search clusters remove takes it back", errors.Join(left...))
+		return fmt.Errorf("%w; the same command goes on from there", errors.Join(left...))
 	}
 	return nil
 }

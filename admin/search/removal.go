@@ -95,8 +95,13 @@ func (r *Removal) removeAccount(ctx context.Context, hub dynamic.Interface, obje
 		if err != nil {
 			return err
 		}
-		if err := account.remove(ctx); err != nil {
+		removed, err := account.remove(ctx)
+		if err != nil {
 			return err
+		}
+		if !removed {
+			return fmt.Errorf("the cluster of that context has no service account %s/%s of search: it is another cluster, or the account is gone; "+
+				"name another with --context, or go on with --keep-account", namespace, name)
 		}
 	}
 	of := side{where: "hub", client: hub, owner: owner}

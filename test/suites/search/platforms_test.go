@@ -98,12 +98,12 @@ func platformCases(of platformCredentials) []platformCase {
 				"lastTransitionTime": "2026-01-01T00:00:00Z"}]}`,
 		},
 		{
-			file: "cluster-profile", cluster: "yellow", namespaces: []string{"fleet", "tripod-search"},
+			file: "cluster-profile", cluster: "yellow", namespaces: []string{"fleet", "fleet-credentials"},
 			resource:  schema.GroupVersionResource{Group: "multicluster.x-k8s.io", Version: "v1alpha1", Resource: "clusterprofiles"},
 			namespace: "fleet", name: "yellow",
 			object: `{apiVersion: multicluster.x-k8s.io/v1alpha1, kind: ClusterProfile, metadata: {name: yellow, namespace: fleet}, spec: {
 				displayName: yellow, clusterManager: {name: manager}}}`,
-			secret: fmt.Sprintf(secret, "yellow", "tripod-search", "token: "+of.token),
+			secret: fmt.Sprintf(secret, "yellow", "fleet-credentials", "token: "+of.token),
 			status: fmt.Sprintf(`{"accessProviders": [{"name": "other", "cluster": {"server": "https://192.0.2.1"}},
 				{"name": "secretreader", "cluster": {"server": %q, "certificate-authority-data": %q}}]}`, of.server, of.authority),
 		},
