@@ -96,7 +96,7 @@ func TestReleasesDoNotDrift(t *testing.T) {
 		}
 		text, err := os.ReadFile(path)
 		require.NoError(t, err)
-		for _, varies := range []string{".Release.Revision", "randAlpha", "genCA", "genSelfSignedCert", "genPrivateKey", "uuidv4"} {
+		for _, varies := range []string{"randAlpha", "genCA", "genSelfSignedCert", "genPrivateKey", "uuidv4"} {
 			assert.False(t, strings.Contains(string(text), varies), "%s has %s", path, varies)
 		}
 	}
