@@ -101,7 +101,7 @@ func TestInterimAnswersEnd(t *testing.T) {
 
 	// The body of an answer is no header.
 	const length = 8 * connections.MaxHeader
-	pool, _ = newPool(t, pki, serveText(t, pki, interim+fmt.Sprintf("HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n", length)+strings.Repeat("x", length), ""))
+	pool, _ = newPool(t, pki, serveText(t, pki, interim+fmt.Sprintf("HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: %d\r\n\r\n", length)+strings.Repeat("x", length), ""))
 	for range 3 {
 		answer, err := do(t, pool, req(), connections.Exclusive)
 		require.NoError(t, err)
