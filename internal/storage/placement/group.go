@@ -4,6 +4,7 @@
 package placement
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"sync"
@@ -43,8 +44,9 @@ type Groups struct {
 
 	mu     sync.Mutex
 	byName map[string]*group
-	// farthest is another farthest, if not 0.
+	// farthest is another farthest, and patience another findTimeout, if not 0.
 	farthest int64
+	patience time.Duration
 }
 
 // group is an API group.
@@ -137,7 +139,7 @@ func (g *group) place(ctx context.Context) (*place, error) {
 		return nil, g.failed
 	}
 	// Others wait for the same, so it goes on if this client goes away.
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), findTimeout)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cmp.Or(g.patience, findTimeout))
 	defer cancel()
 	found, revision, err := g.find(ctx)
 	if err != nil {
@@ -288,8 +290,8 @@ func (p *place) moved(record *Record) bool {
 }
 
 // hear watches a record. It returns true if the objects have moved by its next state, and false if they have not, or if the watch cannot go
-// on. After each state, the caller makes a pause: other services can write the record as often as they like, and the client of etcd keeps all
-// that a watch has not delivered.
+// on. After each state, the caller makes a pause: other services can write the record as often as they like, and the client of etcd keeps
+// all that a watch has not delivered.
 func (p *place) hear(etcd *clientv3.Client, revision int64, moved ends) bool {
 	ctx, cancel := context.WithCancel(clientv3.WithRequireLeader(p.context))
 	defer cancel()

@@ -61,7 +61,7 @@ func configOf(client *clientv3.Client) storagebackend.Config {
 func (e etcds) groups(t *testing.T, hasOwn bool) *Groups {
 	t.Helper()
 	shared, own := configOf(e.shared), configOf(e.own)
-	groups := &Groups{Clients: &etcdclient.Clients{}, Shared: shared, Name: "extensions-big", Own: func(string) (storagebackend.Config, bool) {
+	groups := &Groups{Clients: &etcdclient.Clients{}, Shared: shared, Name: "extensions-big", patience: time.Minute, Own: func(string) (storagebackend.Config, bool) {
 		return own, hasOwn
 	}}
 	// An etcd waits for the watches of its clients when it ends.
