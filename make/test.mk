@@ -4,12 +4,12 @@
 ##@ Test
 
 .PHONY: test
-test: test-unit test-integration ## Run all tests; builds what they need.
+test: test-unit test-integration ## Run all tests; builds what they need. With -j2, the unit tests run beside the first integration tests.
 
 .PHONY: test-unit
 test-unit: $(TOOLS)/gotestsum $(TOOLS)/helm ## Run the unit tests.
 	$(TOOLS)/helm lint --strict --quiet --kube-version $(KUBE_VERSION) deploy/helm/tripod
-	$(GOTESTSUM) -- $(GO_TEST_FLAGS) $$(go list $(PACKAGES) | grep -v -e /tripod/test/ $(patsubst ./%,-e '/%$$',$(E2E_TESTS) $(E2E_LONG_TESTS)))
+	$(GOTESTSUM) $(RERUN_FAILS) --packages="$$(go list $(PACKAGES) | grep -v -e /tripod/test/ $(patsubst ./%,-e '/%$$',$(E2E_TESTS) $(E2E_LONG_TESTS)) | tr '\n' ' ')" -- $(GO_TEST_FLAGS)
 	@$(foreach program,$(OWN_TOOLS),echo 'go test: $(program)' && GOWORK=off go test -C $(program) ./... &&) true
 
 # Those that measure shares of load, or keep the machine busy, run alone, one package at a time. The others mostly wait, so more of them run at
