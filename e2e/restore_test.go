@@ -26,6 +26,7 @@ import (
 // TestDataMoves follows docs/backup.md and docs/migrate.md: it restores a release from a snapshot, then moves the custom resources to an
 // etcd of their own.
 func TestDataMoves(t *testing.T) {
+	t.Parallel() // beside the removal of the release that the other tests share
 	r := env.Release("tripod-data", "tripod-data")
 	installWithSnapshots(t, r)
 	custom := traffic.Custom("Kept")

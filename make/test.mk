@@ -9,7 +9,7 @@ test: test-unit test-integration ## Run all tests; builds what they need. With -
 .PHONY: test-unit
 test-unit: $(TOOLS)/gotestsum $(TOOLS)/helm ## Run the unit tests.
 	$(TOOLS)/helm lint --strict --quiet --kube-version $(KUBE_VERSION) deploy/helm/tripod
-	$(GOTESTSUM) $(RERUN_FAILS) --packages="$$(go list $(PACKAGES) | grep -v -e /tripod/test/ $(patsubst ./%,-e '/%$$',$(E2E_TESTS) $(E2E_LONG_TESTS)) | tr '\n' ' ')" -- $(GO_TEST_FLAGS)
+	$(GOTESTSUM) $(RERUN_FAILS) --packages="$$(go list $(PACKAGES) | grep -v -e /tripod/test/ $(patsubst ./%,-e '/%$$',$(API_TESTS) $(E2E_TESTS) $(E2E_LONG_TESTS)) | tr '\n' ' ')" -- $(GO_TEST_FLAGS)
 	@$(foreach program,$(OWN_TOOLS),echo 'go test: $(program)' && GOWORK=off go test -C $(program) ./... &&) true
 
 # Those that measure shares of load, or keep the machine busy, run alone, one package at a time. The others mostly wait, so more of them run at
@@ -17,16 +17,20 @@ test-unit: $(TOOLS)/gotestsum $(TOOLS)/helm ## Run the unit tests.
 BUSY_TESTS := ./test/disturb/attacks ./test/disturb/busy ./test/disturb/dataplane ./test/disturb/faults ./test/disturb/hostile ./test/disturb/linearizability ./test/disturb/storages
 LONG_TESTS := ./test/suites/docs ./test/disturb/partitions ./test/compare/introspection ./test/suites/outside ./test/compare/apiservice ./test/suites/search \
 	./test/compare/identity ./test/compare/streaming ./test/compare/behaviour ./test/compare/endpoints ./test/suites/controllers
+# Tests of services with apitest start tripod from the PATH.
+API_TESTS := ./apiservice/apitest ./examples/wardle
 # Services leave here which rights other services use. A right that no test uses fails the run.
 RIGHTS_USED := $(abspath $(BIN))/rights-used
 .PHONY: test-integration
 test-integration: export TRIPOD_RIGHTS_USED_DIR = $(RIGHTS_USED)
+test-integration: export TEST_TRIPOD := 1
+test-integration: export PATH := $(abspath $(BIN)):$(PATH)
 test-integration: build wardle controllers test-assets $(TOOLS)/gotestsum ## Run the tests that start the real binaries (TESTS=./test/suites/envtest/... for some).
 	@rm -rf $(RIGHTS_USED) && mkdir -p $(RIGHTS_USED)
 ifdef TESTS
 	$(GOTESTSUM) -- $(GO_TEST_FLAGS) -count=1 -p 1 -timeout 20m $(TESTS)
 else
-	$(GOTESTSUM) $(RERUN_FAILS) --packages="$(LONG_TESTS) $$(go list ./test/... | grep -v -e /suites/upgrade$$ $(BUSY_TESTS:./%=-e /%$$) | tr '\n' ' ')" -- $(GO_TEST_FLAGS) -count=1 -p 4 -timeout 20m
+	$(GOTESTSUM) $(RERUN_FAILS) --packages="$(LONG_TESTS) $(API_TESTS) $$(go list ./test/... | grep -v -e /suites/upgrade$$ $(BUSY_TESTS:./%=-e /%$$) | tr '\n' ' ')" -- $(GO_TEST_FLAGS) -count=1 -p 4 -timeout 20m
 	$(GOTESTSUM) $(RERUN_FAILS) --packages="$(BUSY_TESTS)" -- $(GO_TEST_FLAGS) -count=1 -p 1 -timeout 20m
 	go run ./hack/rights-used $(RIGHTS_USED)
 endif
@@ -60,10 +64,10 @@ test-assets: $(ASSETS)/kwok ## Build the stock Kubernetes binaries that tests co
 
 # KIND_NODE_IMAGE and KIND_CONFIG are the image of the node and kind's configuration, where kind's own will not do. A test that fails is
 # run once more, and the summary says so: everything shares one machine here, and a node that stalls makes all replicas stall.
-# Each package has a cluster of its own, and mostly waits for pods, so three run at a time, those first that take longest.
+# Each package has a cluster of its own, and mostly waits for pods, so all run at a time.
 .PHONY: e2e
 e2e: e2e-assets $(TOOLS)/gotestsum ## Install the chart into a kind cluster and test it from outside (E2E_TESTS=./e2e E2E_ARGS="-run TestScale").
-	$(TOOLS)/gotestsum --format standard-verbose --rerun-fails=1 --packages="$(E2E_TESTS)" -- -count=1 -p 3 -timeout 40m $(E2E_ARGS)
+	$(TOOLS)/gotestsum --format standard-verbose --rerun-fails=1 --packages="$(E2E_TESTS)" -- -count=1 -p 4 -timeout 40m $(E2E_ARGS)
 
 # The packages that start clusters; the others below e2e have unit tests.
 E2E_TESTS := ./e2e ./e2e/faults ./e2e/takeover ./e2e/extend

@@ -86,8 +86,8 @@ func tree(t *testing.T, folder string) (paths []string) {
 }
 
 var written = []string{
-	".dockerignore", ".gitignore", "Dockerfile", "Makefile", "README.md", "go.mod", "main.go", "main_test.go", "openapi/doc.go",
-	"openapi/zz_generated.openapi.go", "sample.yaml", "scheme.go", "v1alpha1/doc.go", "v1alpha1/types.go", "v1alpha1/zz_generated.deepcopy.go",
+	".dockerignore", ".gitignore", "Dockerfile", "Makefile", "README.md", "api_test.go", "go.mod", "main.go", "main_test.go",
+	"openapi/doc.go", "openapi/zz_generated.openapi.go", "sample.yaml", "scheme.go", "v1alpha1/doc.go", "v1alpha1/types.go", "v1alpha1/zz_generated.deepcopy.go",
 	"v1alpha1/zz_generated.model_name.go", "validation.go",
 }
 

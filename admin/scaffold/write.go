@@ -30,6 +30,7 @@ func (s *APIService) files() map[string]string {
 		"README.md":     "README.md",
 		"go.mod":        "go.mod",
 		"main.go":       "main.go",
+		"api_test.go":   "api_test.go",
 		"main_test.go":  "main_test.go",
 		"sample.yaml":   "sample.yaml",
 		"scheme.go":     "scheme.go",

@@ -18,8 +18,10 @@ import (
 	"github.com/tripod-k8s/tripod/examples/wardle/v1beta1"
 )
 
-func main() {
-	os.Exit(apiservice.Main(apiservice.Service{
+func main() { os.Exit(apiservice.Main(service())) }
+
+func service() apiservice.Service {
+	return apiservice.Service{
 		Name:        "wardle",
 		Description: "wardle serves flunders, and fischers that ban them.",
 		AddToScheme: []func(*runtime.Scheme) error{addToScheme},
@@ -39,7 +41,7 @@ func main() {
 			},
 		}},
 		Plugins: []apiservice.Plugin{{Name: "BanFlunder", New: newBanFlunder}},
-	}))
+	}
 }
 
 // validate returns what is wrong with a flunder: it refers to one thing, of the type that it says.

@@ -122,14 +122,14 @@ func anchors(text string) []string {
 
 // checkMap compares the rows of the map with the packages and tools that exist.
 func checkMap(text string) (problems []string, err error) {
-	exist, err := lines("go", "list", "./...", module+"internal/...", module+"lab/...", module+"proto/...")
+	exist, err := lines("go", "list", "./...", module+"apiservice/...", module+"internal/...", module+"lab/...", module+"proto/...")
 	if err != nil {
 		return nil, err
 	}
 	for i := range exist {
 		exist[i] = strings.TrimPrefix(exist[i], module)
 	}
-	for _, modules := range []string{"tools/go.mod", "tools/*/go.mod", "apiservice/go.mod", "examples/*/go.mod"} {
+	for _, modules := range []string{"tools/go.mod", "tools/*/go.mod", "examples/*/go.mod"} {
 		files, err := filepath.Glob(modules)
 		if err != nil {
 			return nil, err

@@ -32,9 +32,9 @@ const requestTimeout = 70 * time.Second
 // where webhooks are.
 type step struct {
 	user, method, path, contentType, body string
-	// want is the status of the answer, and says a part of it.
+	// want is the status of the answer, and says are parts of it.
 	want int
-	says string
+	says []string
 	// settles has the request repeated until the answer is as wanted.
 	settles bool
 }
@@ -67,12 +67,12 @@ func (s step) as(user string) step { s.user = user; return s }
 
 // refused says with which status, and that the message has a text in it.
 func (s step) refused(status int, says string) step {
-	s.want, s.says = status, says
+	s.want, s.says = status, []string{says}
 	return s
 }
 
-// saying says that the answer has a text in it.
-func (s step) saying(text string) step { s.says = text; return s }
+// saying says that the answer has texts in it.
+func (s step) saying(texts ...string) step { s.says = texts; return s }
 
 // settle makes steps that are repeated until they are answered as wanted.
 func settle(steps ...step) []step {
@@ -189,7 +189,8 @@ func (s step) in(namespace string) step {
 }
 
 func (s step) check(a *answer) error {
-	if a.Status != s.want || !strings.Contains(both.InWords(a.Body)+strings.Join(a.Warnings, " "), s.says) {
+	text := both.InWords(a.Body) + strings.Join(a.Warnings, " ")
+	if a.Status != s.want || slices.ContainsFunc(s.says, func(part string) bool { return !strings.Contains(text, part) }) {
 		return fmt.Errorf("answer is %d %s %q, want %d %q", a.Status, both.InWords(a.Body), a.Warnings, s.want, s.says)
 	}
 	return nil

@@ -5,8 +5,10 @@ package behaviour
 
 import (
 	"bytes"
+	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"errors"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -24,6 +26,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/tripod-k8s/tripod/admin/certs/secrets"
+	"github.com/tripod-k8s/tripod/test/framework"
 	"github.com/tripod-k8s/tripod/test/framework/both"
 )
 
@@ -93,7 +96,18 @@ func allowedToMake(t *testing.T, namespace string, secrets ...string) kubernetes
 	require.NoError(t, err)
 	config := rest.CopyConfig(cluster.Admin())
 	config.Impersonate.UserName = namespace + "-certificates"
-	return kubernetes.NewForConfigOrDie(config)
+	client := kubernetes.NewForConfigOrDie(config)
+	review := &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{
+		ResourceAttributes: &authorizationv1.ResourceAttributes{Namespace: namespace, Verb: "get", Resource: "secrets", Name: secrets[0]},
+	}}
+	require.NoError(t, framework.Poll(t.Context(), "the role is in force", func(ctx context.Context) error {
+		answer, err := client.AuthorizationV1().SelfSubjectAccessReviews().Create(ctx, review, metav1.CreateOptions{})
+		if err == nil && !answer.Status.Allowed {
+			err = errors.New(answer.Status.Reason)
+		}
+		return err
+	}))
+	return client
 }
 
 func fitTogether(t *testing.T, client kubernetes.Interface, c *secrets.Config) {
