@@ -141,6 +141,20 @@ func (s *side) remove(ctx context.Context, resource schema.GroupVersionResource,
 	return true, nil
 }
 
+// namespacesWith returns the namespaces with an object of that name that the command has made.
+func (s *side) namespacesWith(ctx context.Context, resource schema.GroupVersionResource, name string) (namespaces []string, err error) {
+	list, err := s.client.Resource(resource).List(ctx, metav1.ListOptions{FieldSelector: "metadata.name=" + name})
+	if err != nil {
+		return nil, fmt.Errorf("%s named %s in the %s: %w", resource.Resource, name, s.where, brief(err))
+	}
+	for _, object := range list.Items {
+		if object.GetName() == name && object.GetAnnotations()[ownerAnnotation] == s.owner {
+			namespaces = append(namespaces, object.GetNamespace())
+		}
+	}
+	return namespaces, nil
+}
+
 // undoTime bounds how long the command takes back what it has done, also after it was interrupted.
 const undoTime = 30 * time.Second
 

@@ -63,10 +63,8 @@ func (r *Removal) remove(ctx context.Context, hub dynamic.Interface, name string
 	if err != nil {
 		return fmt.Errorf("%s: %w", name, withoutSearch(err))
 	}
-	if object.GetAnnotations()[accountAnnotation] != "" {
-		if err := r.removeAccount(ctx, hub, object); err != nil {
-			return fmt.Errorf("%s is not removed: %w", name, err)
-		}
+	if err := r.removeAccount(ctx, hub, object); err != nil {
+		return fmt.Errorf("%s is not removed: %w", name, err)
 	}
 	uid := object.GetUID()
 	err = clusters.Delete(ctx, name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &uid}})
@@ -77,7 +75,8 @@ func (r *Removal) remove(ctx context.Context, hub dynamic.Interface, name string
 }
 
 // removeAccount removes the account of search in a cluster, and its Secret in the hub. A writer of PediaClusters may have changed the
-// annotations: what they name counts only as far as the names and annotations of the objects themselves say that the command has made them.
+// annotations: what they name counts only as far as the names and annotations of the objects themselves say that the command has made them,
+// and the Secret is found by its name.
 func (r *Removal) removeAccount(ctx context.Context, hub dynamic.Interface, object *unstructured.Unstructured) error {
 	cluster, err := pediaClusterOf(object)
 	if err != nil {
@@ -89,29 +88,51 @@ func (r *Removal) removeAccount(ctx context.Context, hub dynamic.Interface, obje
 	}
 	uid, annotations := string(system.GetUID()), object.GetAnnotations()
 	owner, name := ownerOfObjects(uid, cluster.Name), nameOfAccount(uid, cluster.Name)
-	namespace, _, _ := strings.Cut(annotations[accountAnnotation], "/")
-	if !r.KeepAccount {
-		account, err := r.account(cluster, namespace, name, owner)
-		if err != nil {
+	of := side{where: "hub", client: hub, owner: owner}
+	places, err := of.namespacesWith(ctx, secretResource, name)
+	if err != nil {
+		return err
+	}
+	at := annotations[accountAnnotation]
+	if at == "" && len(places) == 0 {
+		return nil // another command has made the PediaCluster
+	}
+	namespace, _, _ := strings.Cut(at, "/")
+	switch {
+	case r.KeepAccount:
+	case namespace == "":
+		return fmt.Errorf("search has an account in the cluster, and the annotation %s no longer says in which namespace: remove the service "+
+			"account %s there, and go on with --keep-account", accountAnnotation, name)
+	default:
+		if err := r.removeFromCluster(ctx, cluster, namespace, name, owner); err != nil {
 			return err
-		}
-		removed, err := account.remove(ctx)
-		if err != nil {
-			return err
-		}
-		if !removed {
-			return fmt.Errorf("the cluster of that context has no service account %s/%s of search: it is another cluster, or the account is gone; "+
-				"name another with --context, or go on with --keep-account", namespace, name)
 		}
 	}
-	of := side{where: "hub", client: hub, owner: owner}
-	namespace, _, _ = strings.Cut(annotations[secretAnnotation], "/")
 	var failures []error
-	for _, resource := range []schema.GroupVersionResource{secretResource, bindingResource, roleResource} {
-		_, err := of.remove(ctx, resource, namespace, name)
-		failures = append(failures, err)
+	for _, resource := range []schema.GroupVersionResource{bindingResource, roleResource, secretResource} {
+		for _, namespace := range places {
+			_, err := of.remove(ctx, resource, namespace, name)
+			failures = append(failures, err)
+		}
 	}
 	return errors.Join(failures...)
+}
+
+// removeFromCluster removes the account of search in a cluster.
+func (r *Removal) removeFromCluster(ctx context.Context, cluster *v1alpha2.PediaCluster, namespace, name, owner string) error {
+	account, err := r.account(cluster, namespace, name, owner)
+	if err != nil {
+		return err
+	}
+	removed, err := account.remove(ctx)
+	if err != nil {
+		return err
+	}
+	if !removed {
+		return fmt.Errorf("the cluster of that context has no service account %s/%s of search: it is another cluster, or the account is gone; "+
+			"name another with --context, or go on with --keep-account", namespace, name)
+	}
+	return nil
 }
 
 // account returns the account of search in a cluster, by the login of the caller.

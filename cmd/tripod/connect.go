@@ -64,7 +64,7 @@ Pods, to get the Secret RELEASE-kubeconfig, and to create pods/portforward in th
 	fs.StringVarP(&o.namespace, "namespace", "n", "", "namespace of the release; empty means that of the context")
 	fs.IntVar(&o.port, "port", 0, "port of 127.0.0.1; 0 means any that is free")
 	fs.BoolVar(&o.merge, "merge-kubeconfig", false, "add a context to your own kubeconfig, and make it current, until the command ends")
-	_ = cmd.RegisterFlagCompletionFunc("context", o.completeContexts) // the flag is there
+	_ = cmd.RegisterFlagCompletionFunc("context", completeContexts) // the flag is there
 	return cmd
 }
 
@@ -268,16 +268,4 @@ func (o *connection) completeReleases(cmd *cobra.Command, args []string, _ strin
 		return nil, cobra.ShellCompDirectiveError
 	}
 	return releases, cobra.ShellCompDirectiveNoFileComp
-}
-
-func (o *connection) completeContexts(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
-	config, err := o.loader().RawConfig()
-	if err != nil {
-		return nil, cobra.ShellCompDirectiveError
-	}
-	var names []string
-	for name := range config.Contexts {
-		names = append(names, name)
-	}
-	return names, cobra.ShellCompDirectiveNoFileComp
 }

@@ -90,7 +90,7 @@ What cannot be collected is named on standard error and in summary.json. Without
 	fs.StringVarP(&o.format, "output", "o", formatText, "format of the summary: text or json")
 	cmd.MarkFlagsMutuallyExclusive("release", "static-pods", "data-dir")
 	cmd.MarkFlagsMutuallyExclusive("release", "static-pods", "name")
-	_ = cmd.RegisterFlagCompletionFunc("context", o.completeContexts) // the flag is there
+	_ = cmd.RegisterFlagCompletionFunc("context", completeContexts) // the flag is there
 	_ = cmd.RegisterFlagCompletionFunc("release", func(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
 		return o.completeReleases(cmd, nil, "")
 	})

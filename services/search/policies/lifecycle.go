@@ -136,16 +136,21 @@ func isMadeFor(party parties.Party, cluster *v1alpha2.PediaCluster) bool {
 // mayChange reports whether the lifecycle has made a PediaCluster, or one of the same party that is gone, or its writer has handed it over.
 // Otherwise a policy, or the owner of a source, could take the PediaCluster of others.
 func mayChange(lifecycle *v1alpha1.PediaClusterLifecycle, party parties.Party, has *v1alpha2.PediaCluster) bool {
-	return existing(lifecycle, has.OwnerReferences) == "PediaClusterCreated" || len(has.OwnerReferences) == 0 && isMadeFor(party, has) ||
+	return owns(lifecycle, has.OwnerReferences) || len(has.OwnerReferences) == 0 && isMadeFor(party, has) ||
 		has.Annotations[adoptAnnotation] == party.Policy()
 }
 
 // existing returns the reason of Created for a PediaCluster that is there. The status that said who created it may be lost or late.
 func existing(lifecycle *v1alpha1.PediaClusterLifecycle, owners []metav1.OwnerReference) string {
-	if slices.ContainsFunc(owners, func(o metav1.OwnerReference) bool { return o.Kind == v1alpha1.LifecycleKind && o.UID == lifecycle.UID }) {
+	if owns(lifecycle, owners) {
 		return "PediaClusterCreated"
 	}
 	return "PediaClusterExisted"
+}
+
+// owns reports whether a lifecycle is among the owners of a PediaCluster.
+func owns(lifecycle *v1alpha1.PediaClusterLifecycle, owners []metav1.OwnerReference) bool {
+	return slices.ContainsFunc(owners, func(o metav1.OwnerReference) bool { return o.Kind == v1alpha1.LifecycleKind && o.UID == lifecycle.UID })
 }
 
 // data reads the references of a lifecycle. An error has the reason of a condition.

@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -249,6 +250,15 @@ func TestAFleetIsAddedByItsContexts(t *testing.T) {
 	c.config.Clusters["Admin of West"].Server = east.URL
 	assert.Contains(t, c.fails("clusters", "remove", "fleet-west"), "and context Admin of West is that of "+east.URL)
 	c.config.Clusters["Admin of West"].Server = west.URL
+	// A writer of PediaClusters cannot keep the credentials.
+	annotate := func(key, value string) {
+		t.Helper()
+		patchCluster(t, "fleet-east", fmt.Sprintf(`{"metadata": {"annotations": {%q: %s}}}`, key, value))
+	}
+	annotate("tripod-k8s.io/credentials", `"elsewhere/other"`)
+	annotate("tripod-k8s.io/account", `null`)
+	assert.Contains(t, c.fails("clusters", "remove", "fleet-east"), "no longer says in which namespace: remove the service account tripod-search-")
+	annotate("tripod-k8s.io/account", strconv.Quote(all[0].ServiceAccount))
 	assert.Equal(t, "fleet-east is removed\nfleet-west is removed\n", c.succeeds("clusters", "remove", "fleet-east", "fleet-west"))
 	assert.Empty(t, leftOf(t, east.Admin()))
 	assert.Empty(t, leftOf(t, west.Admin()))
