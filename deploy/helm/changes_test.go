@@ -43,6 +43,7 @@ var changes = []change{
 	{path: "search.database.postgres.image.registry", value: "registry.example.com", want: "image: registry.example.com/library/postgres:17", with: withPostgres, alone: true},
 	{path: "search.database.postgres.image.repository", value: "mirror/postgres", want: "image: docker.io/mirror/postgres:17", with: withPostgres, alone: true},
 	{path: "search.database.postgres.image.tag", value: `"16"`, want: "postgres:16", with: withPostgres},
+	{path: "search.database.postgres.image.digest", value: "sha256:" + digest, want: "postgres:17@sha256:" + digest, with: withPostgres, alone: true},
 	{path: "search.database.postgres.image.pullPolicy", value: "Never", want: "imagePullPolicy: Never", with: withPostgres},
 	{path: "search.database.postgres.resources", value: "{limits: {memory: 3Gi}}", want: "memory: 3Gi", with: withPostgres},
 	{path: "search.database.size", value: "7Gi", want: "storage: 7Gi", with: withSearch},

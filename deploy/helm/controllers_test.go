@@ -38,6 +38,7 @@ var controllerChanges = []change{
 	{path: "image.registry", value: "registry.example.com", want: "image: registry.example.com/kube-COMPONENT:", alone: true},
 	{path: "image.repository", value: "mirror/COMPONENT", want: "image: registry.k8s.io/mirror/COMPONENT:", alone: true},
 	{path: "image.tag", value: "v1.36.9", want: "/kube-COMPONENT:v1.36.9", alone: true},
+	{path: "image.digest", value: "sha256:" + digest, want: "@sha256:" + digest + "\n", alone: true},
 	{path: "image.pullPolicy", value: "Always", want: "imagePullPolicy: Always"},
 	{path: "replicas", value: "4", want: "replicas: 4"},
 	{path: "extraArgs", value: "[--profiling=false]", want: `- "--profiling=false"`},

@@ -46,6 +46,7 @@ func changesOfKonnectivity() []change {
 			change{path: path + "image.registry", value: "registry.example.com", want: "image: registry.example.com/kas-network-proxy/proxy-" + end + ":", alone: true},
 			change{path: path + "image.repository", value: "mirror/" + end, want: "image: registry.k8s.io/mirror/" + end + ":", alone: true},
 			change{path: path + "image.tag", value: "v9", want: "proxy-" + end + ":v9", alone: true},
+			change{path: path + "image.digest", value: "sha256:" + digest, want: "proxy-" + end + ":v0.36.0@sha256:" + digest, alone: true},
 			change{path: path + "image.pullPolicy", value: "Never", want: "imagePullPolicy: Never", alone: true},
 			change{path: path + "resources", value: "{limits: {memory: 77Mi}}", want: "memory: 77Mi", alone: true},
 			change{path: path + "extraArgs", value: "[--xfr-channel-size=7]", want: `- "--xfr-channel-size=7"`, alone: true},

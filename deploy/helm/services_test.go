@@ -76,6 +76,7 @@ func TestEveryValueOfAnAdditionalServiceDoesSomething(t *testing.T) {
 	for _, c := range []change{
 		{path: "image.repository", value: "example.com/other", want: "image: example.com/other:v1"},
 		{path: "image.tag", value: "v2", want: "image: registry.example.com/wardle:v2", alone: true},
+		{path: "image.digest", value: "sha256:" + digest, want: "image: registry.example.com/wardle:v1@sha256:" + digest + "\n", alone: true},
 		{path: "image.pullPolicy", value: "Always", want: "imagePullPolicy: Always"},
 		{path: "groups", value: "[a.example.com, b.example.com]", want: "- --service=wardle=/registry/a.example.com,/registry/b.example.com"},
 		{path: "balance", value: "rendezvous", want: "- --backend-balance=wardle=rendezvous"},

@@ -41,9 +41,7 @@ too, and may have `groups` and `etcd`. */ -}}
 
 {{- /* The image of one of Tripod's own services in the form of an additional API service, as JSON: dict root, component. */ -}}
 {{- define "tripod.optional.image" -}}
-{{- $image := include "tripod.image" (dict "root" .root "name" (printf "tripod-%s" .component)) -}}
-{{- $tag := include "tripod.tag" .root -}}
-{{- dict "repository" (trimSuffix (printf ":%s" $tag) $image) "tag" $tag "pullPolicy" .root.Values.image.pullPolicy | toJson -}}
+{{- include "tripod.image.values" (dict "root" .root "name" (printf "tripod-%s" .component)) -}}
 {{- end -}}
 
 {{- /* The names of the additional API services, as a JSON list. */ -}}

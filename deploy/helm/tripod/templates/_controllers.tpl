@@ -154,7 +154,7 @@ spec:
       {{- include "tripod.pod.scheduling" . | trim | nindent 6 }}
       containers:
         - name: {{ .component }}
-          image: {{ with $image.registry }}{{ . }}/{{ end }}{{ $image.repository }}:{{ $image.tag }}
+          image: {{ include "tripod.reference" $image }}
           imagePullPolicy: {{ $image.pullPolicy }}
           command: [kube-{{ .component }}]
           args:

@@ -105,7 +105,7 @@ spec:
       {{- end }}
       containers:
         - name: etcd
-          image: {{ with $etcd.image }}{{ if .registry }}{{ .registry }}/{{ end }}{{ .repository }}:{{ .tag }}{{ with .digest }}@{{ . }}{{ end }}{{ end }}
+          image: {{ include "tripod.reference" $etcd.image }}
           imagePullPolicy: {{ $etcd.image.pullPolicy }}
           command: [etcd]
           args:

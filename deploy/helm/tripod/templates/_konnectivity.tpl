@@ -23,7 +23,7 @@ system:konnectivity-server
 {{- $server := .Values.konnectivity.server -}}
 name: konnectivity-server
 restartPolicy: Always
-image: {{ with $server.image.registry }}{{ . }}/{{ end }}{{ $server.image.repository }}:{{ $server.image.tag }}
+image: {{ include "tripod.reference" $server.image }}
 imagePullPolicy: {{ $server.image.pullPolicy }}
 command: [/proxy-server]
 args:
@@ -201,7 +201,7 @@ spec:
           type: RuntimeDefault
       containers:
         - name: konnectivity-agent
-          image: {{ with $agent.image.registry }}{{ . }}/{{ end }}{{ $agent.image.repository }}:{{ $agent.image.tag }}
+          image: {{ include "tripod.reference" $agent.image }}
           imagePullPolicy: {{ $agent.image.pullPolicy }}
           command: [/proxy-agent]
           args:

@@ -29,9 +29,20 @@ SPDX-License-Identifier: Apache-2.0
 
 {{- /* An image of Tripod: dict root, name. */ -}}
 {{- define "tripod.image" -}}
-{{- with .root.Values.image -}}
-{{- if .registry }}{{ .registry }}/{{ end }}{{ if .repository }}{{ .repository }}/{{ end }}{{ $.name }}:{{ include "tripod.tag" $.root }}{{ with get .digests $.name }}@{{ . }}{{ end }}
+{{- include "tripod.reference" (include "tripod.image.values" . | fromJson) -}}
 {{- end -}}
+
+{{- /* The values of an image of Tripod, as JSON: dict root, name. */ -}}
+{{- define "tripod.image.values" -}}
+{{- with .root.Values.image -}}
+{{- $repository := ternary (printf "%s/%s" .repository $.name) $.name (not (empty .repository)) -}}
+{{- dict "registry" .registry "repository" $repository "tag" (include "tripod.tag" $.root) "digest" (get (default dict .digests) $.name) "pullPolicy" .pullPolicy | toJson -}}
+{{- end -}}
+{{- end -}}
+
+{{- /* The name of an image: its values. If a digest is there, the tag is only for readers. */ -}}
+{{- define "tripod.reference" -}}
+{{ with .registry }}{{ . }}/{{ end }}{{ .repository }}:{{ .tag }}{{ with .digest }}@{{ . }}{{ end }}
 {{- end -}}
 
 {{- define "tripod.selector" -}}

@@ -57,7 +57,7 @@ spec:
       containers:
         - name: {{ .component }}
           {{- if include "tripod.isAdditional" . }}
-          image: {{ $values.image.repository }}:{{ $values.image.tag }}
+          image: {{ include "tripod.reference" $values.image }}
           imagePullPolicy: {{ $values.image.pullPolicy }}
           {{- else }}
           image: {{ include "tripod.image" (merge (dict "name" (printf "tripod-%s" (include "tripod.program" .))) .) }}
