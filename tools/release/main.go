@@ -1,9 +1,9 @@
 // Copyright The Tripod Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Command release packs what `make release` has built into the files of a release: an archive of the binaries and a list of their modules
-// (SBOM) for each platform, the container images and their digests, the chart, and checksums of all. The same input gives the same bytes,
-// on any machine.
+// Command release packs what `make release` has built into the files of a release: an archive of the binaries, a package of Debian and
+// a list of their modules (SBOM) for each platform, the container images and their digests, the chart, a script and a formula that
+// install the binaries, and checksums of all. The same input gives the same bytes, on any machine.
 package main
 
 import (
@@ -84,11 +84,11 @@ func (r release) write() error {
 		return err
 	}
 	for _, platform := range r.platforms {
-		if err := errors.Join(r.writeArchive(platform), r.writeSBOM(platform)); err != nil {
+		if err := errors.Join(r.writeArchive(platform), r.writeSBOM(platform), r.writeDeb(platform)); err != nil {
 			return err
 		}
 	}
-	if err := errors.Join(r.copyImages(), r.writeDigests(), r.writeChart()); err != nil {
+	if err := errors.Join(r.copyImages(), r.writeDigests(), r.writeChart(), r.writeInstallers()); err != nil {
 		return err
 	}
 	return writeChecksums(r.output)

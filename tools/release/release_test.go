@@ -9,9 +9,11 @@ import (
 	"compress/gzip"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"maps"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"runtime/debug"
 	"slices"
@@ -26,13 +28,33 @@ const helm = "../../bin/tools/helm"
 
 var committed = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 
-// testRelease has the test's own binary in place of each of Tripod's. Its files are written anew each time.
+// program is the path of a small binary, which stands for each of Tripod's.
+var program string
+
+func TestMain(m *testing.M) {
+	dir, err := os.MkdirTemp("", "release-")
+	if err == nil {
+		program = filepath.Join(dir, "program")
+		var output []byte
+		if output, err = exec.Command("go", "build", "-trimpath", "-ldflags=-s -w", "-o", program, "./testdata/program").CombinedOutput(); err != nil {
+			err = fmt.Errorf("%w: %s", err, output)
+		}
+	}
+	code := 1
+	if err == nil {
+		code = m.Run()
+	} else {
+		fmt.Fprintln(os.Stderr, err)
+	}
+	if err := os.RemoveAll(dir); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+	}
+	os.Exit(code)
+}
+
+// testRelease has a small binary in place of each of Tripod's. Its files are written anew each time.
 func testRelease(t *testing.T) release {
 	t.Helper()
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
 	dir := t.TempDir()
 	r := release{
 		version: "v1.2.3+4", created: committed, services: []string{"aggregator", "core", "extensions", "search"},
@@ -41,12 +63,12 @@ func testRelease(t *testing.T) release {
 		images: filepath.Join(dir, "images"), chart: "../../deploy/helm/tripod", helm: helm,
 		documents: []string{"../../LICENSE", "../../README.md"}, output: filepath.Join(dir, "dist"),
 	}
-	for _, program := range r.programs() {
+	for _, name := range r.programs() {
 		for _, platform := range r.platforms {
-			makeFile(t, r.binary(platform, program), func(path string) error { return copyFile(self, path) })
+			makeFile(t, r.binary(platform, name), func(path string) error { return copyFile(program, path) })
 		}
-		makeFile(t, filepath.Join(r.images, program+".tar"), func(path string) error {
-			return os.WriteFile(path, testImage(t, program), 0o600)
+		makeFile(t, filepath.Join(r.images, name+".tar"), func(path string) error {
+			return os.WriteFile(path, testImage(t, name), 0o600)
 		})
 	}
 	makeFile(t, filepath.Join(r.images, "tag"), func(path string) error { return os.WriteFile(path, []byte("v1.2.3_4\n"), 0o600) })
@@ -125,11 +147,12 @@ func TestSameInputGivesSameBytes(t *testing.T) {
 		}
 	}
 	want := []string{
-		"checksums.txt", "tripod-1.2.3+4.tgz",
+		"checksums.txt", "install.sh", "tripod-1.2.3+4.tgz",
 		"tripod-aggregator-v1.2.3+4.oci.tar", "tripod-core-v1.2.3+4.oci.tar", "tripod-extensions-v1.2.3+4.oci.tar", "tripod-search-v1.2.3+4.oci.tar",
 		"tripod-v1.2.3+4-digests.yaml",
-		"tripod-v1.2.3+4-linux-amd64.cdx.json", "tripod-v1.2.3+4-linux-amd64.tar.gz",
-		"tripod-v1.2.3+4-linux-arm64.cdx.json", "tripod-v1.2.3+4-linux-arm64.tar.gz", "tripod-v1.2.3+4.oci.tar",
+		"tripod-v1.2.3+4-linux-amd64.cdx.json", "tripod-v1.2.3+4-linux-amd64.deb", "tripod-v1.2.3+4-linux-amd64.tar.gz",
+		"tripod-v1.2.3+4-linux-arm64.cdx.json", "tripod-v1.2.3+4-linux-arm64.deb", "tripod-v1.2.3+4-linux-arm64.tar.gz", "tripod-v1.2.3+4.oci.tar",
+		"tripod.rb",
 	}
 	if got := slices.Sorted(maps.Keys(one)); !slices.Equal(got, want) {
 		t.Errorf("the release has %q, want %q", got, want)
