@@ -4,17 +4,20 @@
 ##@ Release
 
 DIST ?= dist
+# A registry with a path, such as registry.example.com/tripod-k8s. The login of docker serves for it.
+REGISTRY ?=
 RELEASE := $(abspath $(BIN))/release
 PLATFORMS := linux-amd64 linux-arm64
 
 # Files of an older Kubernetes have its version in their names, such as v0.1.0-kube1.36. Checksums are of all files in dist/, so those of this
 # version are the last.
 .PHONY: release release-files
-release: ## Build a release into dist/, with each version of Kubernetes: binaries, images, chart, SBOMs and checksums (TAG=v0.1.0), and sign it (SIGN_KEY=cosign.key).
-	rm -rf $(DIST)
+release: ## Build a release into dist/, with each version of Kubernetes (TAG=v0.1.0), sign it (SIGN_KEY=cosign.key), and publish images and charts (REGISTRY=...).
+	$(if $(REGISTRY),$(require_key))rm -rf $(DIST)
 	@$(foreach kube,$(if $(OF_OLDER_KUBE),,$(OLDER_KUBES)),$(MAKE) release-files KUBE=$(kube) DIST=$(abspath $(DIST)) &&) true
 	$(MAKE) release-files
 	$(if $(SIGN_KEY),GOWORK=off go run -C tools/sign . -key $(abspath $(SIGN_KEY)) $(abspath $(DIST)))
+	$(if $(REGISTRY),$(publish))
 release-files: $(TOOLS)/helm
 	rm -rf $(RELEASE)
 	@$(foreach platform,$(PLATFORMS),GOOS=$(word 1,$(subst -, ,$(platform))) GOARCH=$(word 2,$(subst -, ,$(platform))) \
@@ -24,6 +27,12 @@ release-files: $(TOOLS)/helm
 		-services '$(SERVICES)' -commands '$(COMMANDS)' \
 		-images $(RELEASE)/images -chart $(abspath deploy/helm/tripod) -helm $(abspath $(TOOLS)/helm) \
 		-documents '$(abspath LICENSE README.md)' -output $(abspath $(DIST))
+
+require_key = $(if $(SIGN_KEY),,$(error REGISTRY needs SIGN_KEY: everything in a registry is signed. `cosign generate-key-pair` makes a key))
+publish = GOWORK=off go run -C tools/sign ./publish -registry $(REGISTRY) -key $(abspath $(SIGN_KEY)) $(abspath $(DIST))
+.PHONY: publish
+publish: ## Push the images and charts of the release in DIST to REGISTRY, signed with SIGN_KEY; again after an error. Tags come last.
+	$(if $(REGISTRY),$(require_key),$(error REGISTRY is needed: a registry with a path, such as registry.example.com/tripod-k8s))$(publish)
 
 .PHONY: verify-release
 verify-release: ## Verify that the project's workflow signed the release in DIST (TAG=v0.1.0), or that a key did (KEY=cosign.pub), and its checksums.

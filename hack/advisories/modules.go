@@ -18,7 +18,7 @@ const signer = "tools/sign"
 
 // shipped are the folders of the modules that ship, and the packages that are linked into programs, or that others may import.
 var shipped = map[string][]string{
-	".": {"./cmd/...", "./services/..."}, "internal": {"./..."}, "proto": {"./..."}, "apiservice": {"./..."}, signer: {"."},
+	".": {"./cmd/...", "./services/..."}, "internal": {"./..."}, "proto": {"./..."}, "apiservice": {"./..."}, signer: {"./..."},
 }
 
 // own begins the names of modules of this repository.
@@ -73,7 +73,7 @@ func requiredModules() ([]string, error) {
 	for folder := range shipped {
 		arguments := []string{"list", "-m", "-f", "{{.Path}}", "all"}
 		if folder == signer {
-			arguments = []string{"list", "-deps", "-f", "{{with .Module}}{{.Path}}{{end}}", "."}
+			arguments = []string{"list", "-deps", "-f", "{{with .Module}}{{.Path}}{{end}}", "./..."}
 		}
 		text, err := inModule(folder, arguments...)
 		if err != nil {

@@ -15,13 +15,8 @@ import (
 	"flag"
 	"fmt"
 	"os"
-)
 
-const (
-	// checksumsFile is what is signed. Release has written it, in the form of sha256sum.
-	checksumsFile = "checksums.txt"
-	// signatureFile has the signature, as `cosign sign-blob --bundle` writes it.
-	signatureFile = checksumsFile + ".sigstore.json"
+	"github.com/tripod-k8s/tripod/tools/sign/signing"
 )
 
 func main() {
@@ -37,10 +32,46 @@ func main() {
 
 func runSign(args []string) error {
 	flags := flag.NewFlagSet("sign", flag.ExitOnError)
-	key := flags.String("key", "", "private ECDSA key in PEM, as `cosign generate-key-pair` makes it")
+	file := flags.String("key", "", "private ECDSA key in PEM, as `cosign generate-key-pair` makes it")
 	_ = flags.Parse(args) // exits if it fails
-	if *key == "" || flags.NArg() != 1 {
+	if *file == "" || flags.NArg() != 1 {
 		return errors.New("want -key and the directory of a release")
 	}
-	return signChecksums(flags.Arg(0), *key)
+	key, err := signing.ReadKey(*file)
+	if err != nil {
+		return err
+	}
+	return key.SignChecksums(flags.Arg(0))
+}
+
+func runVerify(args []string) error {
+	flags := flag.NewFlagSet("sign verify", flag.ExitOnError)
+	key := flags.String("key", "", "public key of the signer; without one, the workflow of the project must have signed")
+	version := flags.String("version", "", "version of the release, whose tag the workflow must have signed")
+	identity := flags.String("identity", "", "identity in the signer's certificate; by default the project's workflow at the tag of -version")
+	trusted := flags.String("trusted-root", "", "file with Sigstore's trusted root, for machines without a network")
+	_ = flags.Parse(args) // exits if it fails
+	if flags.NArg() != 1 {
+		return errors.New("want one directory with a release")
+	}
+	var by signing.Signer
+	var err error
+	switch {
+	case *key != "":
+		by, err = signing.KeySigner(*key)
+	case *identity != "":
+		by, err = signing.WorkflowSigner(*identity, *trusted)
+	case *version != "":
+		by, err = signing.WorkflowSigner(signing.Workflow+"@refs/tags/"+*version, *trusted)
+	default:
+		err = errors.New("want -key, -version or -identity")
+	}
+	if err != nil {
+		return err
+	}
+	verified, err := by.VerifyDirectory(flags.Arg(0))
+	for _, file := range verified {
+		fmt.Println(file + ": OK")
+	}
+	return err
 }

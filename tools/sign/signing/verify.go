@@ -1,14 +1,14 @@
 // Copyright The Tripod Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package main
+package signing
 
 import (
 	"bytes"
+	"crypto"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"os"
@@ -24,69 +24,48 @@ import (
 )
 
 const (
-	// workflow is the workflow of the project that signs releases, and issuer is what vouches for it.
-	workflow = "https://github.com/tripod-k8s/tripod/.github/workflows/release.yaml"
+	// Workflow is the workflow of the project that signs releases, and issuer is what vouches for it.
+	Workflow = "https://github.com/tripod-k8s/tripod/.github/workflows/release.yaml"
 	issuer   = "https://token.actions.githubusercontent.com"
 )
 
-// signer says how to verify the signature of a release.
-type signer struct {
+// Signer says how to verify signatures of a release.
+type Signer struct {
 	trusted root.TrustedMaterial
 	options []verify.VerifierOption
 	policy  verify.PolicyOption
 }
 
-func runVerify(args []string) error {
-	flags := flag.NewFlagSet("sign verify", flag.ExitOnError)
-	key := flags.String("key", "", "public key of the signer; without one, the workflow of the project must have signed")
-	version := flags.String("version", "", "version of the release, whose tag the workflow must have signed")
-	identity := flags.String("identity", "", "identity in the signer's certificate; by default the project's workflow at the tag of -version")
-	trusted := flags.String("trusted-root", "", "file with Sigstore's trusted root, for machines without a network")
-	_ = flags.Parse(args) // exits if it fails
-	if flags.NArg() != 1 {
-		return errors.New("want one directory with a release")
-	}
-	var by signer
-	var err error
-	switch {
-	case *key != "":
-		by, err = keySigner(*key)
-	case *identity != "":
-		by, err = workflowSigner(*identity, *trusted)
-	case *version != "":
-		by, err = workflowSigner(workflow+"@refs/tags/"+*version, *trusted)
-	default:
-		err = errors.New("want -key, -version or -identity")
-	}
-	if err != nil {
-		return err
-	}
-	verified, err := by.verify(flags.Arg(0))
-	for _, file := range verified {
-		fmt.Println(file + ": OK")
-	}
-	return err
-}
-
-// keySigner returns the signer whose public key a file has.
-func keySigner(path string) (signer, error) {
+// KeySigner returns the signer whose public key a file has.
+func KeySigner(path string) (Signer, error) {
 	content, err := os.ReadFile(path)
 	if err != nil {
-		return signer{}, err
+		return Signer{}, err
 	}
 	key, err := cryptoutils.UnmarshalPEMToPublicKey(content)
 	if err != nil {
-		return signer{}, fmt.Errorf("cannot read the public key %s: %w", path, err)
+		return Signer{}, fmt.Errorf("cannot read the public key %s: %w", path, err)
 	}
+	by, err := signerWith(key)
+	if err != nil {
+		return Signer{}, fmt.Errorf("cannot use the public key %s: %w", path, err)
+	}
+	return by, nil
+}
+
+// Signer returns the signer that has the key.
+func (k Key) Signer() (Signer, error) { return signerWith(k.Public()) }
+
+func signerWith(key crypto.PublicKey) (Signer, error) {
 	algorithm, err := signature.GetDefaultAlgorithmDetails(key)
 	if err != nil {
-		return signer{}, fmt.Errorf("cannot use the public key %s: %w", path, err)
+		return Signer{}, err
 	}
 	verifier, err := signature.LoadVerifierFromAlgorithmDetails(key, algorithm)
 	if err != nil {
-		return signer{}, err
+		return Signer{}, err
 	}
-	return signer{
+	return Signer{
 		trusted: root.NewTrustedPublicKeyMaterial(func(string) (root.TimeConstrainedVerifier, error) {
 			return root.NewExpiringKey(verifier, time.Time{}, time.Time{}), nil
 		}),
@@ -95,8 +74,8 @@ func keySigner(path string) (signer, error) {
 	}, nil
 }
 
-// workflowSigner returns the signer to whom Sigstore gave a certificate for an identity. The certificate must be in a log, too.
-func workflowSigner(identity, trustedRoot string) (signer, error) {
+// WorkflowSigner returns the signer to whom Sigstore gave a certificate for an identity. The certificate must be in a log, too.
+func WorkflowSigner(identity, trustedRoot string) (Signer, error) {
 	var trusted root.TrustedMaterial
 	var err error
 	if trustedRoot != "" {
@@ -105,7 +84,7 @@ func workflowSigner(identity, trustedRoot string) (signer, error) {
 		trusted, err = root.FetchTrustedRoot()
 	}
 	if err != nil {
-		return signer{}, err
+		return Signer{}, err
 	}
 	by, err := certifiedSigner(identity, trusted)
 	by.options = append(by.options, verify.WithSignedCertificateTimestamps(1))
@@ -113,19 +92,19 @@ func workflowSigner(identity, trustedRoot string) (signer, error) {
 }
 
 // certifiedSigner demands that the signature is in a transparency log, and of a time at which the certificate was valid.
-func certifiedSigner(identity string, trusted root.TrustedMaterial) (signer, error) {
+func certifiedSigner(identity string, trusted root.TrustedMaterial) (Signer, error) {
 	certified, err := verify.NewShortCertificateIdentity(issuer, "", identity, "")
-	return signer{
+	return Signer{
 		trusted: trusted,
 		options: []verify.VerifierOption{verify.WithTransparencyLog(1), verify.WithObserverTimestamps(1)},
 		policy:  verify.WithCertificateIdentity(certified),
 	}, err
 }
 
-// verify returns the files of directory whose checksums are right and signed. Nothing in the directory may be without a checksum, but files
-// may be missing.
-func (s signer) verify(directory string) ([]string, error) {
-	checksums, err := os.ReadFile(filepath.Join(directory, checksumsFile))
+// VerifyDirectory returns the files of directory whose checksums are right and signed. Nothing in the directory may be without a
+// checksum, but files may be missing.
+func (s Signer) VerifyDirectory(directory string) ([]string, error) {
+	checksums, err := os.ReadFile(filepath.Join(directory, ChecksumsFile))
 	if err != nil {
 		return nil, err
 	}
@@ -134,12 +113,12 @@ func (s signer) verify(directory string) ([]string, error) {
 		return nil, fmt.Errorf("cannot read the signature: %w", err)
 	}
 	if err := s.verifySignature(signed, checksums); err != nil {
-		return nil, fmt.Errorf("%s is not what the signer signed: %w", checksumsFile, err)
+		return nil, fmt.Errorf("%s is not what the signer signed: %w", ChecksumsFile, err)
 	}
 	return verifyChecksums(directory, checksums)
 }
 
-func (s signer) verifySignature(signed verify.SignedEntity, content []byte) error {
+func (s Signer) verifySignature(signed verify.SignedEntity, content []byte) error {
 	verifier, err := verify.NewVerifier(s.trusted, s.options...)
 	if err != nil {
 		return err
@@ -154,7 +133,7 @@ func verifyChecksums(directory string, checksums []byte) ([]string, error) {
 	for line := range strings.Lines(string(checksums)) {
 		sum, name, ok := strings.Cut(strings.TrimSuffix(line, "\n"), "  ")
 		if !ok {
-			return nil, fmt.Errorf("%s has the line %q, which is no checksum", checksumsFile, line)
+			return nil, fmt.Errorf("%s has the line %q, which is no checksum", ChecksumsFile, line)
 		}
 		want[name] = sum
 	}
@@ -166,7 +145,7 @@ func verifyChecksums(directory string, checksums []byte) ([]string, error) {
 	var errs []error
 	for _, entry := range entries {
 		name := entry.Name()
-		if name == checksumsFile || name == signatureFile {
+		if name == ChecksumsFile || name == signatureFile {
 			continue
 		}
 		sum, err := checksumOf(filepath.Join(directory, name))

@@ -1,7 +1,7 @@
 // Copyright The Tripod Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package main
+package signing
 
 import (
 	"crypto/elliptic"
@@ -54,7 +54,7 @@ func writeChecksums(t *testing.T, dir string) {
 		}
 		fmt.Fprintf(&checksums, "%s  %s\n", sum, name)
 	}
-	replaceFile(t, dir, checksumsFile, checksums.String())
+	replaceFile(t, dir, ChecksumsFile, checksums.String())
 }
 
 func replaceFile(t *testing.T, dir, name, content string) {
@@ -64,10 +64,19 @@ func replaceFile(t *testing.T, dir, name, content string) {
 	}
 }
 
+// signWith signs the checksums in dir with the key in a file.
+func signWith(dir, keyFile string) error {
+	key, err := ReadKey(keyFile)
+	if err != nil {
+		return err
+	}
+	return key.SignChecksums(dir)
+}
+
 func signedRelease(t *testing.T, private string) string {
 	t.Helper()
 	dir := smallRelease(t)
-	if err := signChecksums(dir, private); err != nil {
+	if err := signWith(dir, private); err != nil {
 		t.Fatal(err)
 	}
 	return dir
@@ -76,11 +85,11 @@ func signedRelease(t *testing.T, private string) string {
 // verifyWith verifies a release with a public key.
 func verifyWith(t *testing.T, public, dir string) ([]string, error) {
 	t.Helper()
-	by, err := keySigner(public)
+	by, err := KeySigner(public)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return by.verify(dir)
+	return by.VerifyDirectory(dir)
 }
 
 func TestASignedReleaseIsVerified(t *testing.T) {
@@ -129,7 +138,7 @@ func TestATamperedReleaseIsNotVerified(t *testing.T) {
 		"a file, its checksum and the signature were replaced": {func(t *testing.T, dir string) {
 			replaceFile(t, dir, "tripod-0.1.0.tgz", "another chart")
 			writeChecksums(t, dir)
-			if err := signChecksums(dir, other); err != nil {
+			if err := signWith(dir, other); err != nil {
 				t.Fatal(err)
 			}
 		}, "checksums.txt is not what the signer signed"},
@@ -137,11 +146,11 @@ func TestATamperedReleaseIsNotVerified(t *testing.T) {
 			replaceFile(t, dir, "tripod-v0.1.0-linux-amd64.tar.gz", "programs")
 		}, "tripod-v0.1.0-linux-amd64.tar.gz is no file of the release"},
 		"a line was added to the checksums": {func(t *testing.T, dir string) {
-			checksums, err := os.ReadFile(filepath.Join(dir, checksumsFile))
+			checksums, err := os.ReadFile(filepath.Join(dir, ChecksumsFile))
 			if err != nil {
 				t.Fatal(err)
 			}
-			replaceFile(t, dir, checksumsFile, string(checksums)+strings.Repeat("0", 64)+"  more\n")
+			replaceFile(t, dir, ChecksumsFile, string(checksums)+strings.Repeat("0", 64)+"  more\n")
 		}, "checksums.txt is not what the signer signed"},
 		"the signature was removed": {func(t *testing.T, dir string) {
 			if err := os.Remove(filepath.Join(dir, signatureFile)); err != nil {
@@ -175,7 +184,7 @@ func TestOnlyTheWorkflowOfTheProjectSigns(t *testing.T) {
 		t.Fatal(err)
 	}
 	checksums := []byte("0000  tripod-0.1.0.tgz\n")
-	by, err := certifiedSigner(workflow+"@refs/tags/v0.1.0", sigstore)
+	by, err := certifiedSigner(Workflow+"@refs/tags/v0.1.0", sigstore)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -185,14 +194,14 @@ func TestOnlyTheWorkflowOfTheProjectSigns(t *testing.T) {
 		content          []byte
 		want             bool
 	}{
-		"the tag of the release": {sigstore, workflow + "@refs/tags/v0.1.0", issuer, checksums, true},
-		"other checksums":        {sigstore, workflow + "@refs/tags/v0.1.0", issuer, []byte("1111  tripod-0.1.0.tgz\n"), false},
-		"another tag":            {sigstore, workflow + "@refs/tags/v0.1.0-rc.1", issuer, checksums, false},
-		"a branch":               {sigstore, workflow + "@refs/heads/v0.1.0", issuer, checksums, false},
-		"another workflow":       {sigstore, strings.Replace(workflow, "release.yaml", "ci.yaml", 1) + "@refs/tags/v0.1.0", issuer, checksums, false},
-		"another repository":     {sigstore, strings.Replace(workflow, "tripod-k8s", "tripod-k8", 1) + "@refs/tags/v0.1.0", issuer, checksums, false},
-		"another issuer":         {sigstore, workflow + "@refs/tags/v0.1.0", "https://issuer.example.com", checksums, false},
-		"another Sigstore":       {other, workflow + "@refs/tags/v0.1.0", issuer, checksums, false},
+		"the tag of the release": {sigstore, Workflow + "@refs/tags/v0.1.0", issuer, checksums, true},
+		"other checksums":        {sigstore, Workflow + "@refs/tags/v0.1.0", issuer, []byte("1111  tripod-0.1.0.tgz\n"), false},
+		"another tag":            {sigstore, Workflow + "@refs/tags/v0.1.0-rc.1", issuer, checksums, false},
+		"a branch":               {sigstore, Workflow + "@refs/heads/v0.1.0", issuer, checksums, false},
+		"another workflow":       {sigstore, strings.Replace(Workflow, "release.yaml", "ci.yaml", 1) + "@refs/tags/v0.1.0", issuer, checksums, false},
+		"another repository":     {sigstore, strings.Replace(Workflow, "tripod-k8s", "tripod-k8", 1) + "@refs/tags/v0.1.0", issuer, checksums, false},
+		"another issuer":         {sigstore, Workflow + "@refs/tags/v0.1.0", "https://issuer.example.com", checksums, false},
+		"another Sigstore":       {other, Workflow + "@refs/tags/v0.1.0", issuer, checksums, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			signed, err := test.sigstore.Sign(test.identity, test.issuer, test.content)
@@ -215,7 +224,7 @@ func TestAKeyMustBeOfTheKindThatCosignMakes(t *testing.T) {
 	if err := os.WriteFile(file, privatePEM, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := signChecksums(smallRelease(t), file); err == nil || !strings.Contains(err.Error(), "only ECDSA keys sign") {
+	if err := signWith(smallRelease(t), file); err == nil || !strings.Contains(err.Error(), "only ECDSA keys sign") {
 		t.Errorf("got the error %v, want one that names the kind of key", err)
 	}
 }
