@@ -20,7 +20,10 @@ const definitions = "/apiextensions.k8s.io/customresourcedefinitions/"
 const readsAtOnce = 100
 
 // Check returns an error if a group that the process serves is in an etcd that the process does not have. It also has the group's own etcds
-// know which service uses them.
+// know which service uses them. It comes before the first storage.
+//
+// A server that only looks like etcd to kube-apiserver, such as kine, knows no transactions but those of kube-apiserver. It can have
+// neither fences nor records, so no group moves to or from it, and its groups have no etcds of their own. Unlike etcd, it has no cluster ID.
 func (g *Groups) Check(ctx context.Context, serves func(group string) bool) error {
 	shared, err := g.Clients.Client(&g.Shared)
 	if err != nil {
@@ -31,17 +34,24 @@ func (g *Groups) Check(ctx context.Context, serves func(group string) bool) erro
 	if err != nil {
 		return fmt.Errorf("cannot read CustomResourceDefinitions: %w", err)
 	}
+	g.fixed = answer.Header.GetClusterId() == 0
 	var others []string
 	for _, kv := range answer.Kvs {
 		_, name, _ := strings.Cut(strings.TrimPrefix(string(kv.Key), directory), ".")
 		if !serves(name) || slices.Contains(others, name) {
 			continue
 		}
-		if group := g.newGroup(name); group.own != nil {
+		switch group := g.newGroup(name); {
+		case group.own != nil && g.fixed:
+			return fmt.Errorf("%s cannot serve the API group %s: %w", g.Name, name, group.notMovable())
+		case group.own != nil:
 			go group.prepare(ctx)
-		} else {
+		default:
 			others = append(others, name)
 		}
+	}
+	if g.fixed {
+		return nil
 	}
 	for names := range slices.Chunk(others, readsAtOnce) {
 		if err := g.refuseElsewhere(ctx, shared, names); err != nil {
@@ -57,6 +67,12 @@ func (g *group) prepare(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), findTimeout)
 	defer cancel()
 	g.find(ctx) //nolint:errcheck // the first request tries again
+}
+
+// notMovable is the error for a group with an etcd of its own whose shared etcd is none.
+func (g *group) notMovable() error {
+	return fmt.Errorf("it cannot have an etcd of its own, because %v is not etcd, but a server such as kine: "+
+		"remove --group-etcd-servers for it", g.Shared.Transport.ServerList)
 }
 
 // refuseElsewhere returns an error if a group is in an etcd of its own.

@@ -13,5 +13,6 @@
 //     ([Groups.Decorate]). Watches from before the move list again, because the other etcd knows nothing of what happened before.
 //   - A group without objects and without a record goes to its own etcd, if it has one, when it is first used.
 //   - A claim or a move that has died after the switch is ended by the next replica that looks.
+//   - If the shared etcd is none, as with kine, groups stay there, and nothing fences writes ([Groups.Check]).
 //   - If a group cannot be found, for example because its etcd is away, requests for this group get 503.
 package placement

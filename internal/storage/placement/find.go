@@ -17,6 +17,12 @@ import (
 // find returns the place of a group. The revision is that of the shared etcd.
 func (g *group) find(ctx context.Context) (found *place, revision int64, err error) {
 	f := finder{group: g}
+	if g.fixed {
+		if g.own != nil {
+			return nil, 0, g.notMovable()
+		}
+		return f.newPlace(g.Shared, State{}), 0, nil
+	}
 	if f.shared, err = g.Clients.Client(&g.Shared); err != nil {
 		return nil, 0, err
 	}

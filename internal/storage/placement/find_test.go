@@ -316,3 +316,18 @@ func TestReadsGoOnWhenAConnectionBreaks(t *testing.T) {
 	_, err = fenced{&broken{e.shared, 3}, p}.Get(ctx, directory+"a")
 	require.ErrorContains(t, err, "connection reset by peer", "it waits no longer than its caller")
 }
+
+// TestOnlyEtcdHasGroupsElsewhere has a server that is no etcd, as Check finds out of kine (test/suites/hosting). It gets no fences.
+func TestOnlyEtcdHasGroupsElsewhere(t *testing.T) {
+	e := startEtcds(t)
+	groups := e.groups(t, true)
+	groups.fixed = true
+	require.ErrorContains(t, create(t, e.storageOf(t, groups), "dinghy"), "is not etcd, but a server such as kine")
+
+	groups = e.groups(t, false)
+	groups.fixed = true
+	require.NoError(t, create(t, e.storageOf(t, groups), "dinghy"))
+	_, err := e.shared.Put(t.Context(), keysOfTest.Pause, "")
+	require.NoError(t, err)
+	require.NoError(t, create(t, e.storageOf(t, groups), "yawl"), "a write looked at the fence")
+}

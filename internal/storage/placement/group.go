@@ -42,6 +42,9 @@ type Groups struct {
 	// Name is the name of the service, such as extensions-big.
 	Name string
 
+	// fixed is set if the shared etcd is none: see [Groups.Check].
+	fixed bool
+
 	mu     sync.Mutex
 	byName map[string]*group
 	// farthest is another farthest, and patience another findTimeout, if not 0.
@@ -148,7 +151,9 @@ func (g *group) place(ctx context.Context) (*place, error) {
 	}
 	g.current.Store(found)
 	g.failed = nil
-	go found.follow(revision) //nolint:gosec // it outlives the request
+	if !g.fixed {
+		go found.follow(revision) //nolint:gosec // it outlives the request
+	}
 	return found, nil
 }
 

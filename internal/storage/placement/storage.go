@@ -36,6 +36,9 @@ func (g *Groups) Decorate(decorator func(etcdclient.NewRawStorage) generic.Stora
 		s := &placed{group: g.group(config.GroupResource.Group), make: func(p *place) (storage.Interface, factory.DestroyFunc, error) {
 			there := *config
 			there.Transport, there.CompactionInterval = p.etcd.Transport, p.etcd.CompactionInterval
+			if g.fixed {
+				return decorator(g.Clients.NewStorage)(&there, resourcePrefix, keyFunc, newFunc, newListFunc, getAttrs, trigger, indexers)
+			}
 			raw := g.Clients.Wrapped(func(kv clientv3.KV) clientv3.KV { return fenced{kv, p} })
 			return decorator(p.vouched(raw))(&there, resourcePrefix, keyFunc, newFunc, newListFunc, getAttrs, trigger, indexers)
 		}}
