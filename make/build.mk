@@ -28,6 +28,12 @@ wardle: ## Build the example of an API service into bin/wardle.
 images: build ## Pack the binaries into container images, bin/images/NAME.tar (IMAGE_REPOSITORY=localhost/tripod-k8s); the tag is in bin/images/tag.
 	$(pack_images) -binaries $(abspath $(BIN)) -output $(abspath $(BIN))/images
 
+# Kamaji names the images of a cluster by its version of Kubernetes.
+DROP_IN_TAG ?= $(KUBE_VERSION)
+.PHONY: image-kube-apiserver
+image-kube-apiserver: build ## Pack the drop-in into bin/images/kube-apiserver/kube-apiserver.tar, an image whose tag is the version of Kubernetes (IMAGE_REPOSITORY=registry.example.com/team KUBE=1.36).
+	$(pack_images) -drop-in $(DROP_IN_TAG) -binaries $(abspath $(BIN)) -output $(abspath $(BIN))/images/kube-apiserver
+
 .PHONY: up
 up: build ## Build, then run Tripod and an etcd on this machine until Ctrl-C (UP_ARGS="--port 7443 ...").
 	@exec $(BIN)/tripod up $(UP_ARGS)

@@ -55,7 +55,7 @@ fuzz: ## Run each fuzz target for a minute (FUZZTIME=10s FUZZ=Headers). What fai
 	hack/fuzz.sh $(FUZZTIME) $(FUZZ)
 
 .PHONY: test-assets
-test-assets: $(ASSETS)/kwok ## Build the stock Kubernetes binaries that tests compare and run with; not shipped.
+test-assets: $(ASSETS)/kwok $(ASSETS)/kine $(ASSETS)/proxy-server $(ASSETS)/proxy-agent ## Build the stock Kubernetes binaries that tests compare and run with; not shipped.
 	@mkdir -p $(ASSETS)
 	$(GO_BUILD) -o $(ASSETS)/ k8s.io/kubernetes/cmd/kube-apiserver k8s.io/kubernetes/cmd/kube-controller-manager \
 		k8s.io/kubernetes/cmd/kube-scheduler k8s.io/sample-apiserver ./test/framework/assets/etcd

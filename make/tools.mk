@@ -22,6 +22,9 @@ $(TOOLS)/controller-gen: tools/go.mod tools/go.sum
 $(ASSETS)/proxy-%: tools/go.mod tools/go.sum
 	$(call go_build_tool,tools,sigs.k8s.io/apiserver-network-proxy/cmd/$*)
 
+$(ASSETS)/kine: tools/kine/go.mod tools/kine/go.sum
+	$(call go_build_tool,tools/kine,github.com/k3s-io/kine)
+
 $(BIN)/kwok $(ASSETS)/kwok: tools/go.mod tools/go.sum
 	$(call go_build_tool,tools,sigs.k8s.io/kwok/cmd/kwok)
 

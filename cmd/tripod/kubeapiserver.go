@@ -24,3 +24,17 @@ func newKubeAPIServerCommand() *cobra.Command {
 		},
 	}
 }
+
+// newCopyKubeAPIServerCommand returns the command for pods that start kube-apiserver from a volume. Images of Tripod have no cp.
+func newCopyKubeAPIServerCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "copy-" + kubeapiserver.Name + " DIR",
+		Short: "Copy the drop-in for kube-apiserver to a directory",
+		Long: `Copy the programs that take the place of kube-apiserver to a directory: DIR/kube-apiserver, and the programs that it starts. It is
+the command of an init container, for pods that start kube-apiserver from a volume, such as those of vcluster. It replaces a
+kube-apiserver that is there.`,
+		Example: "  tripod copy-kube-apiserver /binaries",
+		Args:    cobra.ExactArgs(1),
+		RunE:    func(_ *cobra.Command, args []string) error { return kubeapiserver.Copy(args[0]) },
+	}
+}

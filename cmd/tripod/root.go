@@ -49,6 +49,7 @@ func newRootCommand() *cobra.Command {
 		newKubectlCommand(),
 		newConnectCommand(),
 		newKubeAPIServerCommand(),
+		newCopyKubeAPIServerCommand(),
 		newStaticPodsCommand(),
 		newCertsCommand(),
 		newJoinCommand(),

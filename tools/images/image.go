@@ -29,6 +29,8 @@ type spec struct {
 	links []string
 	// user runs the processes. Empty means root.
 	user string
+	// tag is another tag than that of the version of Tripod.
+	tag string
 }
 
 // service is an entry of the list of services.
@@ -74,6 +76,13 @@ func imagesOf(services []service, commands []string) []spec {
 	})
 }
 
+// dropInOf returns the image tripod under the name of kube-apiserver's image. Tools that host control
+// planes find the image of a cluster by the version of Kubernetes, which is the tag.
+func dropInOf(tripod spec, tag string) spec {
+	tripod.name, tripod.title, tripod.tag = "kube-apiserver", "Tripod in the place of kube-apiserver", tag
+	return tripod
+}
+
 // build is what all images have in common.
 type build struct {
 	repository string
@@ -82,8 +91,11 @@ type build struct {
 	created    time.Time
 }
 
-// reference returns the full name of the image.
+// reference returns the full name of the image, with its tag.
 func (b build) reference(s spec) reference {
+	if s.tag != "" {
+		return newReference(b.repository+"/"+s.name, tag(s.tag))
+	}
 	return newReference(b.repository+"/"+s.name, tag(b.version))
 }
 

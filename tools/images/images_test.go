@@ -348,3 +348,18 @@ func TestBinaryOfAnotherKindIsRefused(t *testing.T) {
 		t.Errorf("error is %v", err)
 	}
 }
+
+// TestTheDropInHasTheNameOfKubeAPIServer checks the image that Kamaji takes by `make image-kube-apiserver`.
+func TestTheDropInHasTheNameOfKubeAPIServer(t *testing.T) {
+	s := dropInOf(imageNamed(t, "tripod"), "v1.37.2")
+	if got, want := testBuild.reference(s).String(), "docker.io/tripod-k8s/kube-apiserver:v1.37.2"; got != want {
+		t.Errorf("the image is %s, want %s", got, want)
+	}
+	if !slices.Equal(s.links, []string{"kube-apiserver"}) || s.user != "" {
+		t.Errorf("the command of Kamaji's pods needs a program kube-apiserver that may read the keys of root: %+v", s)
+	}
+	content := archiveOf(t, s, testBinaries(t))
+	if !bytes.Contains(content, []byte("tripod-k8s/kube-apiserver:v1.37.2")) {
+		t.Error("the archive has another name")
+	}
+}

@@ -35,6 +35,8 @@ func run() error {
 	commands := flag.String("commands", "", "binaries of the image tripod besides services, separated by spaces; the first is its entrypoint")
 	output := flag.String("output", "", "directory to write NAME.tar and the file tag to")
 	version := flag.String("version", "dev", "version of Tripod, which becomes the tag")
+	dropIn := flag.String("drop-in", "",
+		"pack only the image kube-apiserver, with this tag, for tools that name images by the version of Kubernetes")
 	binaries := flag.String("binaries", "bin", "directories with the binaries, space separated, one for each platform")
 	flag.StringVar(&b.repository, "repository", "tripod-k8s", "prefix of image names, with or without a registry")
 	flag.StringVar(&b.revision, "revision", "", "commit that the binaries were built from")
@@ -53,7 +55,11 @@ func run() error {
 		return err
 	}
 	layers := layers{}
-	for _, spec := range imagesOf(services, strings.Fields(*commands)) {
+	specs := imagesOf(services, strings.Fields(*commands))
+	if *dropIn != "" {
+		specs = []spec{dropInOf(specs[len(specs)-1], *dropIn)}
+	}
+	for _, spec := range specs {
 		var platforms []v1.Image
 		for directory := range strings.FieldsSeq(*binaries) {
 			image, err := b.image(spec, directory, layers)
@@ -68,6 +74,9 @@ func run() error {
 			return fmt.Errorf("cannot write %s: %w", path, err)
 		}
 		fmt.Printf("%s  %s@%s  %d MiB\n", path, b.reference(spec), digest, size>>20)
+	}
+	if *dropIn != "" {
+		return nil
 	}
 	return os.WriteFile(filepath.Join(*output, "tag"), []byte(tag(b.version)+"\n"), 0o644)
 }
