@@ -7,7 +7,7 @@
 test: test-unit test-integration ## Run all tests; builds what they need. With -j2, the unit tests run beside the first integration tests.
 
 .PHONY: test-unit
-test-unit: $(TOOLS)/gotestsum $(TOOLS)/helm ## Run the unit tests.
+test-unit: $(TOOLS)/gotestsum $(TOOLS)/helm $(TOOLS)/versitygw ## Run the unit tests.
 	$(TOOLS)/helm lint --strict --quiet --kube-version $(KUBE_VERSION) deploy/helm/tripod
 	$(GOTESTSUM) $(RERUN_FAILS) --packages="$$(go list $(PACKAGES) | grep -v -e /tripod/test/ $(patsubst ./%,-e '/%$$',$(API_TESTS) $(E2E_TESTS) $(E2E_LONG_TESTS)) | tr '\n' ' ')" -- $(GO_TEST_FLAGS)
 	@$(foreach program,$(OWN_TOOLS),echo 'go test: $(program)' && GOWORK=off go test -C $(program) ./... &&) true

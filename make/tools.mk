@@ -32,6 +32,10 @@ $(BIN)/kwok $(ASSETS)/kwok: tools/go.mod tools/go.sum
 $(TOOLS)/helm: tools/helm/go.mod tools/helm/go.sum
 	$(call go_build_tool,tools/helm,helm.sh/helm/v3/cmd/helm)
 
+# The S3 server for tests.
+$(TOOLS)/versitygw: tools/s3server/go.mod tools/s3server/go.sum
+	$(call go_build_tool,tools/s3server,github.com/versity/versitygw/cmd/versitygw)
+
 # Generators have the version of Kubernetes.
 $(TOOLS)/deepcopy-gen: tools/codegen/go.mod tools/codegen/go.sum
 	$(call go_build_tool,tools/codegen,k8s.io/code-generator/cmd/deepcopy-gen)

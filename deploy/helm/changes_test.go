@@ -13,6 +13,7 @@ const (
 	withWebhook   = "audit: {policy: {apiVersion: audit.k8s.io/v1, kind: Policy, rules: [{level: None}]}, webhook: {secret: hook}}"
 	withOIDC      = "authentication: {oidc: {issuerURL: https://login.example.com, clientID: one}}"
 	withSnapshots = "etcd: {snapshots: {enabled: true}}"
+	withBucket    = "etcd: {snapshots: {enabled: true, s3: {bucket: backups}}}"
 	withScaling   = "SERVICE: {autoscaling: {enabled: true}}"
 	withManager   = "certificates: {provider: cert-manager}"
 	withExternal  = "etcd: {enabled: false, external: {servers: ['https://one:2379'], secret: one}}"
@@ -180,11 +181,19 @@ var changes = []change{
 	{path: "etcd.snapshots.schedule", value: "1 2 3 4 5", want: `schedule: "1 2 3 4 5"`, with: withSnapshots},
 	{path: "etcd.snapshots.keep", value: "99", want: "- --keep=99", with: withSnapshots},
 	{path: "etcd.snapshots.volume", value: "{nfs: {server: nfs, path: /backup}}", want: "path: /backup", with: withSnapshots, alone: true},
+	{path: "etcd.snapshots.s3.bucket", value: "backups", want: "- --directory=s3://backups/control/tripod", with: withSnapshots, alone: true},
+	{path: "etcd.snapshots.s3.prefix", value: "a/folder/", want: "- --directory=s3://backups/a/folder", with: withBucket, alone: true},
+	{path: "etcd.snapshots.s3.endpoint", value: "'https://s3.example.com:9000'", want: "- --s3-endpoint=https://s3.example.com:9000", with: withBucket},
+	{path: "etcd.snapshots.s3.region", value: "eu-central-1", want: "- --s3-region=eu-central-1", with: withBucket},
+	{path: "etcd.snapshots.s3.secret", value: "s3", want: "secretKeyRef: {name: s3, key: AWS_SECRET_ACCESS_KEY}", with: withBucket},
+	{path: "etcd.snapshots.s3.caConfigMap", value: "s3-ca", want: "- --s3-cacert=/etc/tripod/s3/ca.crt", with: withBucket},
+	{path: "etcd.snapshots.serviceAccountAnnotations", value: "{role: snapshots}", want: "role: snapshots", with: withBucket},
 	{path: "etcd.snapshots.size", value: "99Gi", want: "storage: 99Gi", with: withSnapshots},
 	{path: "etcd.snapshots.storageClassName", value: "slow", want: "storageClassName: slow", with: withSnapshots},
 	{path: "etcd.snapshots.resources", value: "{limits: {memory: 99Mi}}", want: "memory: 99Mi", with: withSnapshots},
 	{path: "etcd.defrag.schedule", value: "5 4 3 2 1", want: "suspend: false\n  schedule: \"5 4 3 2 1\""},
 	{path: "etcd.restore.snapshot", value: "one.db", want: "- /snapshots/one.db", with: withSnapshots},
+	{path: "etcd.restore.otherCluster", value: "true", want: "- --other-cluster", with: "etcd: {snapshots: {enabled: true}, restore: {snapshot: one.db}}"},
 	{path: "etcd.restore.extensionsSnapshot", value: "two.db", want: "- /snapshots/two.db", with: "etcd: {mode: perService, snapshots: {enabled: true}}"},
 	{path: "metrics.serviceMonitor.enabled", value: "true", want: "kind: ServiceMonitor"},
 	{path: "metrics.serviceMonitor.interval", value: "7s", want: "interval: 7s", with: withMonitors},

@@ -161,8 +161,12 @@ func TestEveryValueIsTried(t *testing.T) {
 
 func TestWrongValuesAreRefused(t *testing.T) {
 	for values, want := range map[string]string{
-		"core: {replica: 3}":                                                           "additional properties 'replica' not allowed",
-		"cores: {replicas: 3}":                                                         "additional properties 'cores' not allowed",
+		"core: {replica: 3}":   "additional properties 'replica' not allowed",
+		"cores: {replicas: 3}": "additional properties 'cores' not allowed",
+		"etcd: {snapshots: {enabled: true, volume: {emptyDir: {}}, s3: {bucket: backups}}}": "cannot both be given",
+		"etcd: {snapshots: {s3: {endpoint: 'https://user:password@s3.example.com'}}}":       "at '/etcd/snapshots/s3/endpoint'",
+		"etcd: {snapshots: {s3: {bucket: Backups}}}":                                        "at '/etcd/snapshots/s3/bucket'",
+		"etcd: {restore: {snapshot: 'folder/one.db'}}":                                      "at '/etcd/restore/snapshot'",
 		"etcd: {replicas: 2}":                                                          "at '/etcd/replicas': value must be one of 1, 3",
 		"etcd: {mode: per-service}":                                                    "at '/etcd/mode': value must be one of",
 		"certificates: {provider: vault}":                                              "at '/certificates/provider'",

@@ -78,8 +78,8 @@ func TestRestoredEtcdIsTheOneOfTheSnapshotAndGoesOnFromALaterRevision(t *testing
 	second := filepath.Join(dir, "second")
 	options := RestoreOptions{File: file, DataDir: second, Name: embedded.MemberName,
 		InitialAdvertisePeerURLs: []string{embedded.PeerURL}, InitialClusterToken: "new", BumpRevision: 1000}
-	require.NoError(t, Restore(options))
-	assert.ErrorContains(t, Restore(options), "is not empty: stop etcd", "restored twice")
+	require.NoError(t, Restore(t.Context(), options))
+	assert.ErrorContains(t, Restore(t.Context(), options), "is not empty: stop etcd", "restored twice")
 	_, client, _ = start(t, second)
 	got, now := all(t, client)
 	assert.Equal(t, want, got, "restored")
@@ -113,7 +113,7 @@ func TestDataIsReplacedOnceByEachSnapshotAndKept(t *testing.T) {
 	first, second := save("first"), save("second")
 	replace := func(file string) (made bool, kept string) {
 		t.Helper()
-		made, kept, err := Replace(RestoreOptions{File: file, DataDir: data, Name: embedded.MemberName,
+		made, kept, err := Replace(t.Context(), RestoreOptions{File: file, DataDir: data, Name: embedded.MemberName,
 			InitialAdvertisePeerURLs: []string{embedded.PeerURL}, InitialClusterToken: "new", BumpRevision: 1000})
 		require.NoError(t, err)
 		return made, kept
@@ -164,7 +164,7 @@ func TestDamagedSnapshotIsRefused(t *testing.T) {
 	content[len(content)/2] ^= 1
 	for what, damaged := range map[string][]byte{"damaged": content, "not a whole": content[:len(content)-100]} {
 		require.NoError(t, os.WriteFile(file, damaged, 0o600))
-		err := Restore(RestoreOptions{File: file, DataDir: filepath.Join(dir, "restored"), Name: "a", InitialAdvertisePeerURLs: []string{embedded.PeerURL}})
+		err := Restore(t.Context(), RestoreOptions{File: file, DataDir: filepath.Join(dir, "restored"), Name: "a", InitialAdvertisePeerURLs: []string{embedded.PeerURL}})
 		assert.ErrorContains(t, err, what)
 		if _, err := os.Stat(filepath.Join(dir, "restored", "member")); err == nil {
 			t.Errorf("%s: something is restored", what)

@@ -9,6 +9,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"hash"
 	"io"
 	"os"
 	"path/filepath"
@@ -59,7 +60,7 @@ func prune(directory, name string, keep int) (removed []string, err error) {
 
 // verify compares a snapshot with the hash at its end, which etcd writes, and returns the hash of the rest.
 func verify(path string) (size int64, hash string, err error) {
-	file, err := os.Open(path)
+	file, err := os.Open(path) //nolint:gosec // the user names the file
 	if err != nil {
 		return 0, "", err
 	}
@@ -68,20 +69,49 @@ func verify(path string) (size int64, hash string, err error) {
 	if err != nil {
 		return 0, "", err
 	}
-	// Pages of a database are multiples of 512 bytes.
-	if size = info.Size(); size%512 != sha256.Size {
-		return 0, "", fmt.Errorf("%s has no hash at its end: it is not a whole snapshot", path)
-	}
-	sum := sha256.New()
-	if _, err := io.CopyN(sum, file, size-sha256.Size); err != nil {
-		return 0, "", err
-	}
-	written, err := io.ReadAll(file)
+	check, err := newChecker(path, info.Size())
 	if err != nil {
 		return 0, "", err
 	}
-	if !bytes.Equal(sum.Sum(nil), written) {
-		return 0, "", fmt.Errorf("%s does not match the hash at its end: it is damaged", path)
+	if _, err := io.CopyN(check, file, info.Size()); err != nil {
+		return 0, "", err
 	}
-	return size, hex.EncodeToString(written), nil
+	hash, err = check.result()
+	return info.Size(), hash, err
+}
+
+// checker gets the bytes of a snapshot, and compares those of the database with the hash behind them.
+type checker struct {
+	name string
+	// left is how many bytes of the database are still to come.
+	left int64
+	sum  hash.Hash
+	// written is the hash at the end.
+	written []byte
+}
+
+// newChecker refuses a size that no whole snapshot has.
+func newChecker(name string, size int64) (*checker, error) {
+	// Pages of a database are multiples of 512 bytes.
+	if size%512 != sha256.Size {
+		return nil, fmt.Errorf("%s has no hash at its end: it is not a whole snapshot", name)
+	}
+	return &checker{name: name, left: size - sha256.Size, sum: sha256.New()}, nil
+}
+
+func (c *checker) Write(p []byte) (int, error) {
+	n := min(int64(len(p)), c.left)
+	c.sum.Write(p[:n])
+	c.left -= n
+	if c.written = append(c.written, p[n:]...); len(c.written) > sha256.Size {
+		return 0, fmt.Errorf("%s is larger than it was", c.name)
+	}
+	return len(p), nil
+}
+
+func (c *checker) result() (hash string, err error) {
+	if !bytes.Equal(c.sum.Sum(nil), c.written) {
+		return "", fmt.Errorf("%s does not match the hash at its end: it is damaged", c.name)
+	}
+	return hex.EncodeToString(c.written), nil
 }

@@ -4,21 +4,29 @@
 package snapshot
 
 import (
+	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
 	"time"
 
 	"go.etcd.io/etcd/etcdutl/v3/snapshot"
 	"go.uber.org/zap"
+
+	"github.com/tripod-k8s/tripod/admin/etcd/snapshot/bucket"
 )
 
 // RestoreOptions describe the member of an etcd to restore. Names are those of etcd's flags.
 type RestoreOptions struct {
+	// File is the snapshot: a file, or an object of a bucket, s3://BUCKET/KEY.
 	File    string
 	DataDir string
+	// Server is that of the bucket.
+	Server bucket.Server
 
 	Name                     string
 	InitialAdvertisePeerURLs []string
@@ -32,13 +40,26 @@ type RestoreOptions struct {
 	BumpRevision uint64
 	// SkipHashCheck accepts a file without a hash: a copy of the database of a member.
 	SkipHashCheck bool
+	// RestoreName is what Replace knows a directory by that it has made. Empty means the name of the snapshot.
+	RestoreName string
+	// OtherCluster lets a snapshot replace the data of an etcd that it is not of. Only objects of a bucket say of which etcd they are.
+	OtherCluster bool
 }
 
 // Restore makes the data directory of a member. It refuses a directory that is not empty.
-func Restore(o RestoreOptions) error {
-	if err := o.verify(); err != nil {
+func Restore(ctx context.Context, o RestoreOptions) error {
+	if err := o.checkEmpty(); err != nil {
 		return err
 	}
+	snapshot, remove, err := o.fetch(ctx)
+	if err != nil {
+		return err
+	}
+	defer remove()
+	return o.restore(snapshot.path, o.DataDir)
+}
+
+func (o *RestoreOptions) checkEmpty() error {
 	entries, err := os.ReadDir(o.DataDir)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("cannot use the data directory: %w", err)
@@ -46,23 +67,27 @@ func Restore(o RestoreOptions) error {
 	if len(entries) > 0 {
 		return fmt.Errorf("the data directory %s is not empty: stop etcd, and move the directory away", o.DataDir)
 	}
-	return o.restore(o.DataDir)
+	return nil
 }
 
 // restoredFrom is the file in a data directory that names the snapshot from which [Replace] made it.
 const restoredFrom = "member/restored-from"
 
 // Replace makes the data directory of a member, and keeps an existing one under another name. It does nothing if it has made the
-// directory from a snapshot of this name before. So it can run before each start of etcd.
-func Replace(o RestoreOptions) (made bool, kept string, err error) {
-	name := filepath.Base(o.File)
-	switch of, err := os.ReadFile(filepath.Join(o.DataDir, restoredFrom)); {
-	case err == nil && string(of) == name:
-		return false, "", nil
-	case err != nil && !errors.Is(err, fs.ErrNotExist):
-		return false, "", fmt.Errorf("cannot use the data directory: %w", err)
+// directory from a snapshot of this name, or in a restore of this name, before. So it can run before each start of etcd. It refuses a directory that an etcd uses.
+func Replace(ctx context.Context, o RestoreOptions) (made bool, kept string, err error) {
+	if same, err := o.restoredBefore(); err != nil || same {
+		return false, "", err
 	}
-	if err := o.verify(); err != nil {
+	if err := checkStopped(o.DataDir); err != nil {
+		return false, "", err
+	}
+	snapshot, remove, err := o.fetch(ctx)
+	if err != nil {
+		return false, "", err
+	}
+	defer remove()
+	if err := o.checkCluster(snapshot); err != nil {
 		return false, "", err
 	}
 	// A directory beside it, so that the existing one stays complete if this is interrupted.
@@ -70,34 +95,61 @@ func Replace(o RestoreOptions) (made bool, kept string, err error) {
 	if err := os.RemoveAll(making); err != nil {
 		return false, "", fmt.Errorf("cannot make a data directory: %w", err)
 	}
-	if err := o.restore(making); err != nil {
+	if err := o.restore(snapshot.path, making); err != nil {
 		return false, "", err
 	}
-	if err := os.WriteFile(filepath.Join(making, restoredFrom), []byte(name), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(making, restoredFrom), []byte(o.restoreName()), 0o600); err != nil {
 		return false, "", fmt.Errorf("cannot make a data directory: %w", err)
 	}
-	kept = o.DataDir + ".before-" + time.Now().UTC().Format(timeFormat)
+	kept = o.keptName(time.Now())
 	if err := os.Rename(o.DataDir, kept); errors.Is(err, fs.ErrNotExist) {
 		kept = ""
 	} else if err != nil {
 		return false, "", fmt.Errorf("cannot keep the data that is there: %w", err)
 	}
 	if err := os.Rename(making, o.DataDir); err != nil {
-		return false, kept, fmt.Errorf("cannot put the data directory into its place: %w", err)
+		if kept != "" {
+			err = errors.Join(err, os.Rename(kept, o.DataDir)) // an etcd without data would start empty
+		}
+		return false, "", fmt.Errorf("cannot put the data directory into its place: %w", err)
 	}
 	return true, kept, nil
 }
 
-func (o *RestoreOptions) verify() error {
-	if o.SkipHashCheck {
+func (o *RestoreOptions) keptName(now time.Time) string {
+	return o.DataDir + ".before-" + now.UTC().Format(timeFormat)
+}
+
+// fileName is the name of the snapshot without its directory.
+func (o *RestoreOptions) fileName() string {
+	if bucket.IsURL(o.File) {
+		return path.Base(o.File)
+	}
+	return filepath.Base(o.File)
+}
+
+func (o *RestoreOptions) restoreName() string { return cmp.Or(o.RestoreName, o.fileName()) }
+
+// restoredBefore reports whether Replace has made the data directory, in a restore of this name.
+func (o *RestoreOptions) restoredBefore() (bool, error) {
+	of, err := os.ReadFile(filepath.Join(o.DataDir, restoredFrom))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return false, fmt.Errorf("cannot use the data directory: %w", err)
+	}
+	return err == nil && string(of) == o.restoreName(), nil
+}
+
+// checkCluster refuses to replace the data of another etcd.
+func (o *RestoreOptions) checkCluster(s *fetched) error {
+	there := dataClusterID(o.DataDir)
+	if o.OtherCluster || s.clusterID == "" || there == "" || s.clusterID == there {
 		return nil
 	}
-	_, _, err := verify(o.File)
-	return err
+	return fmt.Errorf("%s is of the etcd cluster %s, and %s of %s: --other-cluster restores it nevertheless", o.File, s.clusterID, o.DataDir, there)
 }
 
 // restore makes a data directory.
-func (o *RestoreOptions) restore(dir string) error {
+func (o *RestoreOptions) restore(file, dir string) error {
 	cluster := o.InitialCluster
 	if cluster == "" {
 		for i, peer := range o.InitialAdvertisePeerURLs {
@@ -108,7 +160,7 @@ func (o *RestoreOptions) restore(dir string) error {
 		}
 	}
 	err := snapshot.NewV3(zap.NewNop()).Restore(snapshot.RestoreConfig{
-		SnapshotPath:        o.File,
+		SnapshotPath:        file,
 		Name:                o.Name,
 		OutputDataDir:       dir,
 		OutputWALDir:        filepath.Join(dir, "member", "wal"),

@@ -13,10 +13,13 @@ import (
 	"path/filepath"
 	"time"
 
+	"go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/client/pkg/v3/transport"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.etcd.io/etcd/client/v3/snapshot"
 	"go.uber.org/zap"
+
+	"github.com/tripod-k8s/tripod/admin/etcd/snapshot/bucket"
 )
 
 const (
@@ -34,10 +37,12 @@ type SaveOptions struct {
 	Endpoints []string
 	// CAFile, CertFile and KeyFile secure the connection.
 	CAFile, CertFile, KeyFile string
-	// File is the file to write. If empty, it is NAME-TIME.db in Directory.
+	// File is the file to write. If empty, it is NAME-TIME.db in Directory. Both may be URLs of a bucket: s3://BUCKET/KEY.
 	File, Directory, Name string
 	// Keep is how many snapshots of the name stay in the directory, the newest ones. 0 keeps all.
 	Keep int
+	// Server is that of the bucket.
+	Server bucket.Server
 	// Progress gets a line about each step.
 	Progress func(line string)
 }
@@ -51,12 +56,22 @@ type Saved struct {
 	Revision int64 `json:"revision"`
 	// EtcdVersion is the version of the member, which etcd tells from 3.6 on.
 	EtcdVersion string `json:"etcdVersion,omitempty"`
+	// ClusterID is that of the etcd, in hexadecimal digits.
+	ClusterID string `json:"clusterID,omitempty"`
 	// Removed are the older snapshots that were removed.
 	Removed []string `json:"removed,omitempty"`
 }
 
-// Save writes a snapshot. The file appears only when it is complete and its hash is correct.
+// Save writes a snapshot. The file appears only when it is complete and its hash is correct. In a bucket, an object appears when it is complete, and
+// stays only if it has been read back with the same hash.
 func Save(ctx context.Context, o SaveOptions) (*Saved, error) {
+	if bucket.IsURL(o.File) || bucket.IsURL(o.Directory) {
+		return o.saveToBucket(ctx)
+	}
+	return o.saveFile(ctx)
+}
+
+func (o SaveOptions) saveFile(ctx context.Context) (*Saved, error) {
 	path, err := o.path(time.Now())
 	if err != nil {
 		return nil, err
@@ -65,7 +80,7 @@ func Save(ctx context.Context, o SaveOptions) (*Saved, error) {
 	if err != nil {
 		return nil, err
 	}
-	endpoint, revision, err := choose(ctx, config)
+	endpoint, state, err := choose(ctx, config)
 	if err != nil {
 		return nil, err
 	}
@@ -88,7 +103,8 @@ func Save(ctx context.Context, o SaveOptions) (*Saved, error) {
 	if err := os.Rename(unchecked, path); err != nil {
 		return nil, err
 	}
-	saved := &Saved{File: path, Bytes: size, SHA256: hash, Revision: revision, EtcdVersion: version}
+	saved := &Saved{File: path, Bytes: size, SHA256: hash, Revision: state.GetRevision(), EtcdVersion: version,
+		ClusterID: clusterID(state.GetClusterId())}
 	if o.File == "" && o.Keep > 0 {
 		saved.Removed, err = prune(o.Directory, o.Name, o.Keep)
 	}
@@ -129,50 +145,61 @@ func (o SaveOptions) config() (clientv3.Config, error) {
 	return config, nil
 }
 
-// choose returns a member that has the state of the majority, and its revision. A member without connection would give an old state.
-func choose(ctx context.Context, config clientv3.Config) (endpoint string, revision int64, err error) {
+// choose returns a member that has the state of the majority, and this state. A member without connection would give an old one.
+func choose(ctx context.Context, config clientv3.Config) (endpoint string, state *etcdserverpb.ResponseHeader, err error) {
 	var errs []error
 	for _, endpoint := range config.Endpoints {
-		revision, err := ask(ctx, config, endpoint)
+		state, err := ask(ctx, config, endpoint)
 		if err == nil {
-			return endpoint, revision, nil
+			return endpoint, state, nil
 		}
 		if ctx.Err() != nil {
-			return "", 0, ctx.Err()
+			return "", nil, ctx.Err()
 		}
 		errs = append(errs, err)
 	}
-	return "", 0, errors.Join(errs...)
+	return "", nil, errors.Join(errs...)
 }
 
-func ask(ctx context.Context, config clientv3.Config, endpoint string) (revision int64, err error) {
+func ask(ctx context.Context, config clientv3.Config, endpoint string) (state *etcdserverpb.ResponseHeader, err error) {
 	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
 	defer cancel()
 	u, err := url.Parse(endpoint)
 	if err != nil || u.Host == "" {
-		return 0, fmt.Errorf("--endpoints: %q is not a URL such as https://127.0.0.1:2379", endpoint)
+		return nil, fmt.Errorf("--endpoints: %q is not a URL such as https://127.0.0.1:2379", endpoint)
 	}
 	// The client itself would retry silently.
 	connection, err := (&net.Dialer{}).DialContext(ctx, "tcp", u.Host)
 	if err != nil {
-		return 0, fmt.Errorf("etcd at %s cannot be reached: %w", endpoint, err)
+		return nil, fmt.Errorf("etcd at %s cannot be reached: %w", endpoint, err)
 	}
 	connection.Close() //nolint:errcheck // nothing was sent
 	config.Endpoints = []string{endpoint}
 	client, err := clientv3.New(config)
 	if err != nil {
-		return 0, fmt.Errorf("cannot use etcd at %s: %w", endpoint, err)
+		return nil, fmt.Errorf("cannot use etcd at %s: %w", endpoint, err)
 	}
 	defer func() { err = errors.Join(err, client.Close()) }()
 	answer, err := client.Get(ctx, "/", clientv3.WithCountOnly())
 	if err != nil {
-		return 0, fmt.Errorf("etcd at %s does not answer (certificates, or no majority of members?): %w", endpoint, err)
+		return nil, fmt.Errorf("etcd at %s does not answer (certificates, or no majority of members?): %w", endpoint, err)
 	}
-	return answer.Header.GetRevision(), nil
+	return answer.Header, nil
 }
 
 // follow reports how much was received, until stop is called.
 func (o SaveOptions) follow(file string) (stop func()) {
+	return o.report(func() string {
+		info, err := os.Stat(file)
+		if err != nil {
+			return ""
+		}
+		return fmt.Sprintf("%d MiB received", info.Size()>>20)
+	})
+}
+
+// report reports from time to time, until stop is called.
+func (o SaveOptions) report(line func() string) (stop func()) {
 	done, ended := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(ended)
@@ -183,8 +210,8 @@ func (o SaveOptions) follow(file string) (stop func()) {
 			case <-done:
 				return
 			case <-ticker.C:
-				if info, err := os.Stat(file); err == nil {
-					o.Progress(fmt.Sprintf("%d MiB received", info.Size()>>20))
+				if text := line(); text != "" {
+					o.Progress(text)
 				}
 			}
 		}

@@ -42,12 +42,13 @@ without the data of the others. If Helm can ask the cluster, it refuses what wou
 {{- end -}}
 {{- end -}}
 
-{{- /* dict root, component, name, snapshot. snapshot is the file to restore, if any. */ -}}
+{{- /* dict root, component, name, snapshot, location. snapshot is the value that names the one to restore, and location where it is, if any. */ -}}
 {{- define "tripod.etcd.statefulset" -}}
 {{- include "tripod.etcd.check" . -}}
 {{- $etcd := include "tripod.etcd.values" . | fromJson -}}
 {{- $set := printf "%s-%s" (include "tripod.fullname" .root) .name -}}
 {{- $member := printf "$(POD_NAME).%s.%s.svc" $set .root.Release.Namespace -}}
+{{- $bucket := hasPrefix "s3://" .location -}}
 apiVersion: apps/v1
 kind: StatefulSet
 metadata:
@@ -78,7 +79,7 @@ spec:
       {{- include "tripod.pod.common" (merge (dict "account" "etcd") .) | nindent 6 }}
       {{- include "tripod.pod.scheduling" (merge (dict "values" $etcd) .) | trim | nindent 6 }}
       terminationGracePeriodSeconds: 30
-      {{- with .snapshot }}
+      {{- with .location }}
       initContainers:
         - name: restore
           image: {{ include "tripod.image" (dict "root" $.root "name" "tripod") }}
@@ -86,8 +87,14 @@ spec:
           args:
             - etcd
             - restore
-            - /snapshots/{{ . }}
+            - {{ . }}
             - --replace
+            {{- if $bucket }}
+            {{- include "tripod.snapshots.bucketArgs" $.root | nindent 12 }}
+            {{- end }}
+            {{- if $.root.Values.etcd.restore.otherCluster }}
+            - --other-cluster
+            {{- end }}
             - --data-dir=/var/lib/etcd/data
             - --name=$(POD_NAME)
             - --initial-advertise-peer-urls=https://{{ $member }}:2380
@@ -95,13 +102,20 @@ spec:
             - --initial-cluster-token={{ $set }}.{{ $.root.Release.Namespace }}
           env:
             {{- include "tripod.env" (dict "container" "restore" "resources" $etcd.resources) | nindent 12 }}
+            {{- if $bucket }}
+            {{- include "tripod.snapshots.bucketEnv" $.root | nindent 12 }}
+            {{- end }}
           resources:
             {{- toYaml $etcd.resources | nindent 12 }}
           securityContext:
             {{- include "tripod.container.security" $ | nindent 12 }}
           volumeMounts:
             - {name: data, mountPath: /var/lib/etcd}
+            {{- if $bucket }}
+            {{- include "tripod.snapshots.bucketMounts" $.root | nindent 12 }}
+            {{- else }}
             - {name: snapshots, mountPath: /snapshots, readOnly: true}
+            {{- end }}
       {{- end }}
       containers:
         - name: etcd
@@ -173,7 +187,9 @@ spec:
           secret:
             secretName: {{ $set }}-server
             defaultMode: 0440
-        {{- if .snapshot }}
+        {{- if $bucket }}
+        {{- include "tripod.snapshots.bucketVolumes" .root | nindent 8 }}
+        {{- else if .location }}
         - name: snapshots
           {{- include "tripod.etcd.snapshots" . | nindent 10 }}
         {{- end }}

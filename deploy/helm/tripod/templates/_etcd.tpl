@@ -115,15 +115,3 @@ the certificate is of the user root, for Jobs. */ -}}
 {{- and .Values.etcd.enabled (eq .Values.etcd.mode "perService") $stopped -}}
 {{- end -}}
 
-{{- /* The volume with the snapshots. */ -}}
-{{- define "tripod.etcd.snapshots" -}}
-{{- $snapshots := .root.Values.etcd.snapshots -}}
-{{- if $snapshots.volume -}}
-{{- toYaml $snapshots.volume -}}
-{{- else if include "tripod.enabled" (dict "root" .root "path" "etcd.snapshots") -}}
-persistentVolumeClaim:
-  claimName: {{ include "tripod.fullname" .root }}-etcd-snapshots
-{{- else -}}
-{{- fail "etcd.restore needs to know where snapshots are: etcd.snapshots.volume, or etcd.snapshots.enabled for the claim of the chart" -}}
-{{- end -}}
-{{- end -}}

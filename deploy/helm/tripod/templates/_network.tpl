@@ -48,6 +48,23 @@ SPDX-License-Identifier: Apache-2.0
     {{- end }}
 {{- end -}}
 
+{{- /* The way to the bucket of snapshots, which may be anywhere. Without a Secret, pods ask the cloud for credentials: a server of its API, or addresses that
+only the node has. */ -}}
+{{- define "tripod.network.bucket" -}}
+{{- $s3 := .Values.etcd.snapshots.s3 -}}
+{{- $port := regexFind "[0-9]+$" ($s3.endpoint | trimSuffix "/" | regexFind ":[0-9]+$") | default (ternary "80" "443" (hasPrefix "http://" $s3.endpoint)) -}}
+- ports:
+    {{- range uniq (ternary (list $port) (list $port "443") (ne $s3.secret "")) }}
+    - {port: {{ . }}}
+    {{- end }}
+{{- if not $s3.secret }}
+- ports:
+    - {port: 80}
+  to:
+    - ipBlock: {cidr: 169.254.0.0/16}
+{{- end }}
+{{- end -}}
+
 {{- /* Webhooks, OIDC issuers, kubelets, aggregated API servers: anywhere, or where the values say. */ -}}
 {{- define "tripod.network.outside" -}}
 {{- with .Values.networkPolicy.outside -}}

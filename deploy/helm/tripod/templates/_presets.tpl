@@ -13,7 +13,7 @@ presets.json has all of it, and why a controller belongs to a preset. */ -}}
 {{- if .Values.controllerManager.enabled -}}{{- $_ := set $preset "controllerManager" $all.cluster.controllerManager -}}{{- end -}}
 {{- /* An etcd of yours is yours to save, and without a class of volumes a claim for snapshots would wait forever. */ -}}
 {{- with .Values.etcd -}}
-{{- if not (and .enabled (or .persistence.enabled .snapshots.volume)) -}}{{- $_ := set $preset.etcd "snapshots" (dict "enabled" false) -}}{{- end -}}
+{{- if not (and .enabled (or .persistence.enabled .snapshots.volume .snapshots.s3.bucket)) -}}{{- $_ := set $preset.etcd "snapshots" (dict "enabled" false) -}}{{- end -}}
 {{- end -}}
 {{- /* Agents of konnectivity come with nodes only. */ -}}
 {{- if eq (toString .Values.join.enabled) "false" -}}{{- $_ := set $preset "konnectivity" (dict "enabled" false) -}}{{- end -}}

@@ -1,0 +1,107 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package snapshot
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+
+	"go.etcd.io/etcd/client/pkg/v3/fileutil"
+	"go.etcd.io/etcd/server/v3/storage/wal"
+	"go.uber.org/zap"
+	"google.golang.org/protobuf/encoding/protowire"
+)
+
+// clusterID returns the ID of an etcd as etcd prints it, or nothing if it is not known.
+func clusterID(id uint64) string {
+	if id == 0 {
+		return ""
+	}
+	return strconv.FormatUint(id, 16)
+}
+
+// checkStopped refuses a data directory that an etcd uses: renaming it would not stop that etcd, whose later writes would be lost.
+func checkStopped(dir string) error {
+	logs, err := filepath.Glob(filepath.Join(dir, "member", "wal", "*.wal"))
+	if err != nil {
+		return err
+	}
+	for _, path := range logs {
+		lock, err := fileutil.TryLockFile(path, os.O_WRONLY, fileutil.PrivateFileMode)
+		if errors.Is(err, fileutil.ErrLocked) {
+			return fmt.Errorf("an etcd uses the data directory %s: stop it first", dir)
+		}
+		if err != nil {
+			return fmt.Errorf("cannot use the data directory %s: %w", dir, err)
+		}
+		if err := lock.Close(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// dataClusterID returns the ID of the etcd whose member has a data directory, or nothing if there is none that can be read.
+func dataClusterID(dir string) string {
+	logs := filepath.Join(dir, "member", "wal")
+	snapshots, err := wal.ValidSnapshotEntries(zap.NewNop(), logs)
+	if err != nil || len(snapshots) == 0 {
+		return ""
+	}
+	log, err := wal.OpenForRead(zap.NewNop(), logs, snapshots[len(snapshots)-1])
+	if err != nil {
+		return ""
+	}
+	defer log.Close() //nolint:errcheck // it was read
+	metadata, _, _, err := log.ReadAll()
+	if err != nil {
+		return ""
+	}
+	return clusterID(metadataCluster(metadata))
+}
+
+// metadataCluster returns the field ClusterID of etcd's message Metadata, whose Go type depends on the version of etcd.
+func metadataCluster(message []byte) (id uint64) {
+	const field = 2
+	for len(message) > 0 {
+		number, kind, n := protowire.ConsumeTag(message)
+		if n < 0 {
+			return 0
+		}
+		message = message[n:]
+		if number == field && kind == protowire.VarintType {
+			if id, n = protowire.ConsumeVarint(message); n < 0 {
+				return 0
+			}
+			return id
+		}
+		if n = protowire.ConsumeFieldValue(number, kind, message); n < 0 {
+			return 0
+		}
+		message = message[n:]
+	}
+	return 0
+}
+
+// directoryBytes returns how much the files in a directory take, and whether it has any.
+func directoryBytes(dir string) (bytes int64, exists bool, err error) {
+	err = filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil {
+			if path == dir && errors.Is(err, fs.ErrNotExist) {
+				return nil
+			}
+			return err
+		}
+		exists = exists || path != dir
+		if info, err := entry.Info(); err == nil && info.Mode().IsRegular() {
+			bytes += info.Size()
+		}
+		return nil
+	})
+	return bytes, exists, err
+}
