@@ -13,6 +13,7 @@ import (
 var thirdPartyKinds = map[schema.GroupKind]func() any{
 	{Group: "cert-manager.io", Kind: "Issuer"}:               func() any { return &issuer{} },
 	{Group: "cert-manager.io", Kind: "Certificate"}:          func() any { return &certificate{} },
+	{Group: "gateway.networking.k8s.io", Kind: "TLSRoute"}:   func() any { return &tlsRoute{} },
 	{Group: "monitoring.coreos.com", Kind: "ServiceMonitor"}: func() any { return &serviceMonitor{} },
 	{Group: "monitoring.coreos.com", Kind: "PrometheusRule"}: func() any { return &prometheusRule{} },
 }
@@ -54,6 +55,29 @@ type certificate struct {
 		IssuerRef struct {
 			Name string `json:"name"`
 		} `json:"issuerRef"`
+	} `json:"spec"`
+}
+
+type listener struct {
+	Group       string `json:"group"`
+	Kind        string `json:"kind"`
+	Namespace   string `json:"namespace"`
+	Name        string `json:"name"`
+	SectionName string `json:"sectionName"`
+	Port        int32  `json:"port"`
+}
+
+type tlsRoute struct {
+	thirdParty `json:",inline"`
+	Spec       struct {
+		ParentRefs []listener `json:"parentRefs"`
+		Hostnames  []string   `json:"hostnames"`
+		Rules      []struct {
+			BackendRefs []struct {
+				Name string `json:"name"`
+				Port int32  `json:"port"`
+			} `json:"backendRefs"`
+		} `json:"rules"`
 	} `json:"spec"`
 }
 

@@ -21,6 +21,7 @@ SPDX-License-Identifier: Apache-2.0
   $fullname (printf "%s.%s" $fullname .Release.Namespace) (include "tripod.host" .) (printf "%s.%s" (include "tripod.host" .) $values.clusterDomain) -}}
 {{- $addresses := concat (list "127.0.0.1" "::1") (fromJsonArray (include "tripod.certificates.serviceIPs" .)) $values.certificates.extraIPs -}}
 {{- $names := concat $public $values.certificates.extraNames -}}
+{{- with include "tripod.gateway.host" . -}}{{- $names = append $names . -}}{{- end -}}
 {{- if include "tripod.enabled" (dict "root" . "path" "join") -}}
 {{- $of := required "join.endpoint is needed where join.enabled is true" $values.join.endpoint | include "tripod.certificates.host" | fromJson -}}
 {{- $names = concat $names ($of.dnsNames | default list) -}}
