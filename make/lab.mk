@@ -75,6 +75,11 @@ BENCH_ISOLATION_ARGS ?= -docs docs/benchmarks-partitions.md
 bench-isolation: build test-assets ## Measure what one team notices of faults of another, and write docs/benchmarks-partitions.md; 15 minutes.
 	go run ./lab/bench/isolation $(BENCH_ISOLATION_ARGS)
 
+BENCH_RELEASES_ARGS ?= -docs docs/benchmarks-releases.md
+.PHONY: bench-releases
+bench-releases: e2e-assets ## Install 20 releases in one kind cluster, and write what each takes to docs/benchmarks-releases.md; 30 minutes (BENCH_RELEASES_ARGS="-n 3").
+	go run ./lab/bench/releases $(BENCH_RELEASES_ARGS)
+
 # CLUSTERPEDIA is a directory with clustersynchro-manager and apiserver of Clusterpedia. Without it, search is measured alone.
 BENCH_SEARCH_ARGS ?= -docs docs/benchmarks-search.md
 .PHONY: bench-search
