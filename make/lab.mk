@@ -27,6 +27,11 @@ e2e-upgrade: e2e-assets $(TOOLS)/gotestsum ## Have helm upgrade from the older v
 	$(MAKE) images KUBE=$(OLDER)
 	$(TOOLS)/gotestsum --format standard-verbose --packages=./e2e/upgrade -- -count=1 -timeout 40m $(E2E_ARGS)
 
+.PHONY: e2e-registry
+e2e-registry: build test-assets $(TOOLS)/helm $(TOOLS)/cosign $(TOOLS)/crane $(TOOLS)/gotestsum ## Publish a release to a registry in a kind cluster, install it from there, and tamper with it; 5 minutes.
+	$(MAKE) release TAG=v0.0.0-registry PLATFORMS=linux-$(shell go env GOARCH) OLDER_KUBES= DIST=$(BIN)/e2e/dist SIGN_KEY= REGISTRY=
+	$(TOOLS)/gotestsum --format standard-verbose --packages=./e2e/published -- -count=1 -timeout 40m $(E2E_ARGS)
+
 ##@ Compare with Kubernetes' own suites
 
 .PHONY: conformance

@@ -36,6 +36,13 @@ $(TOOLS)/helm: tools/helm/go.mod tools/helm/go.sum
 $(TOOLS)/versitygw: tools/s3server/go.mod tools/s3server/go.sum
 	$(call go_build_tool,tools/s3server,github.com/versity/versitygw/cmd/versitygw)
 
+# Only e2e-registry needs them: a release is signed and published without cosign, which has 1,700 packages.
+$(TOOLS)/cosign: tools/cosign/go.mod tools/cosign/go.sum
+	$(call go_build_tool,tools/cosign,github.com/sigstore/cosign/v3/cmd/cosign)
+
+$(TOOLS)/crane: tools/cosign/go.mod tools/cosign/go.sum
+	$(call go_build_tool,tools/cosign,github.com/google/go-containerregistry/cmd/crane)
+
 # Generators have the version of Kubernetes.
 $(TOOLS)/deepcopy-gen: tools/codegen/go.mod tools/codegen/go.sum
 	$(call go_build_tool,tools/codegen,k8s.io/code-generator/cmd/deepcopy-gen)

@@ -59,16 +59,26 @@ func ClusterName(suffix string) string {
 }
 
 // Option changes the cluster that [Up] creates.
-type Option func(*kindcluster.Options)
+type Option func(*settings)
+
+type settings struct {
+	kindcluster.Options
+	pulled bool
+}
 
 // Workers gives the cluster a number of nodes besides that of the control plane. Without it, the cluster has the nodes of KIND_CONFIG, or one.
 func Workers(count int) Option {
-	return func(options *kindcluster.Options) { options.Workers = count }
+	return func(s *settings) { s.Workers = count }
 }
 
 // Bare gives the cluster nodes without kubeadm, and loads no images.
 func Bare() Option {
-	return func(options *kindcluster.Options) { options.Bare = true }
+	return func(s *settings) { s.Bare = true }
+}
+
+// Pulled loads no images: the nodes pull them from a registry.
+func Pulled() Option {
+	return func(s *settings) { s.pulled = true }
 }
 
 // Up creates the cluster, unless it exists, and loads the images that `make images` built.
@@ -77,9 +87,15 @@ func Up(ctx context.Context, suffix string, with ...Option) (*Environment, error
 	if err != nil {
 		return nil, err
 	}
-	e := &Environment{root: root}
-	if e.tag, err = tagOf(filepath.Join(root, "bin", "images")); err != nil {
-		return nil, fmt.Errorf("there are no images; run `make images`: %w", err)
+	e := &Environment{root: root, tag: "dev"}
+	var s settings
+	for _, change := range with {
+		change(&s)
+	}
+	if !s.pulled {
+		if e.tag, err = tagOf(filepath.Join(root, "bin", "images")); err != nil {
+			return nil, fmt.Errorf("there are no images; run `make images`: %w", err)
+		}
 	}
 	name := ClusterName(suffix)
 	e.Dir = filepath.Join(root, "bin", "e2e", name)
@@ -90,13 +106,9 @@ func Up(ctx context.Context, suffix string, with ...Option) (*Environment, error
 	if err != nil {
 		return nil, err
 	}
-	options := kindcluster.Options{
-		Name: name, Image: os.Getenv("KIND_NODE_IMAGE"), ConfigFile: os.Getenv("KIND_CONFIG"), Ports: ports, Dir: e.Dir,
-	}
-	for _, change := range with {
-		change(&options)
-	}
-	if e.Cluster, err = kindcluster.Up(ctx, options); err != nil || options.Bare {
+	s.Name, s.Image, s.ConfigFile = name, os.Getenv("KIND_NODE_IMAGE"), os.Getenv("KIND_CONFIG")
+	s.Ports, s.Dir = ports, e.Dir
+	if e.Cluster, err = kindcluster.Up(ctx, s.Options); err != nil || s.Bare || s.pulled {
 		return e, err
 	}
 	return e, e.load(filepath.Join(root, "bin", "images"), e.tag)
