@@ -5,9 +5,13 @@ package published
 
 import (
 	"context"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -29,6 +33,7 @@ const version = "v0.0.0-registry"
 
 func TestAPublishedReleaseIsInstalledAndATamperedOneIsNot(t *testing.T) {
 	keys := publish(t)
+	t.Run("the script verifies the signature", func(t *testing.T) { script(t, keys) })
 	t.Run("cosign verifies images and chart", func(t *testing.T) { verify(t, keys) })
 	require.True(t, t.Run("helm installs from the registry", install))
 	t.Run("a tag that names another image", func(t *testing.T) { moveTag(t, keys) })
@@ -38,13 +43,9 @@ func TestAPublishedReleaseIsInstalledAndATamperedOneIsNot(t *testing.T) {
 // publish signs the release with a new key and publishes it. It returns the directory of the keys.
 func publish(t *testing.T) string {
 	t.Helper()
-	root, err := framework.RepositoryRoot()
-	require.NoError(t, err)
-	dist := filepath.Join(root, "bin", "e2e", "dist")
+	dist := filepath.Join(root(t), "bin", "e2e", "dist")
 	require.FileExists(t, filepath.Join(dist, "checksums.txt"), "make e2e-registry builds the release")
-	keys := t.TempDir()
-	_, err = run(t.Context(), "cosign", "generate-key-pair", "--output-key-prefix", filepath.Join(keys, "cosign"))
-	require.NoError(t, err)
+	keys := newKeys(t)
 	key := filepath.Join(keys, "cosign.key")
 	step(t, "sign the release", func() error {
 		_, err := run(t.Context(), goProgram(t), "run", "-C", "tools/sign", ".", "-key", key, dist)
@@ -55,6 +56,48 @@ func publish(t *testing.T) string {
 		return err
 	})
 	return keys
+}
+
+func root(t *testing.T) string {
+	t.Helper()
+	path, err := framework.RepositoryRoot()
+	require.NoError(t, err)
+	return path
+}
+
+// newKeys returns a directory with a new cosign.key and cosign.pub.
+func newKeys(t *testing.T) string {
+	t.Helper()
+	keys := t.TempDir()
+	_, err := run(t.Context(), "cosign", "generate-key-pair", "--output-key-prefix", filepath.Join(keys, "cosign"))
+	require.NoError(t, err)
+	return keys
+}
+
+// script runs install.sh of the release, with cosign, against a server of its files.
+func script(t *testing.T, keys string) {
+	dist := filepath.Join(root(t), "bin", "e2e", "dist")
+	server := httptest.NewServer(http.FileServer(http.Dir(dist)))
+	t.Cleanup(server.Close)
+	install := func(key string) (installed []os.DirEntry, output string) {
+		dir := t.TempDir()
+		command := exec.CommandContext(t.Context(), "sh", filepath.Join(dist, "install.sh"), "--dir", dir)
+		command.Env = append(os.Environ(), "PATH="+filepath.Join(root(t), "bin", "tools")+":/usr/bin:/bin", "TRIPOD_DOWNLOAD="+server.URL, "HOME="+env.Dir)
+		if key != "" {
+			command.Env = append(command.Env, "TRIPOD_KEY="+key)
+		}
+		printed, err := command.CombinedOutput()
+		installed, errOfDir := os.ReadDir(dir)
+		require.NoError(t, errOfDir)
+		assert.Equal(t, err == nil, len(installed) > 0, "%s", printed)
+		return installed, string(printed)
+	}
+	installed, output := install(filepath.Join(keys, "cosign.pub"))
+	assert.NotEmpty(t, installed, output)
+	assert.Contains(t, output, "verified the signature of the release")
+	installed, output = install(filepath.Join(newKeys(t), "cosign.pub"))
+	assert.Empty(t, installed, output)
+	assert.Contains(t, output, "nothing was installed")
 }
 
 func goProgram(t *testing.T) string {
@@ -76,9 +119,7 @@ func cosign(ctx context.Context, keys string, args ...string) (string, error) {
 }
 
 func verify(t *testing.T, keys string) {
-	other := t.TempDir()
-	_, err := run(t.Context(), "cosign", "generate-key-pair", "--output-key-prefix", filepath.Join(other, "cosign"))
-	require.NoError(t, err)
+	other := newKeys(t)
 	for _, reference := range []string{
 		registry + "/tripod:" + version, registry + "/tripod-core:" + version, registry + "/charts/tripod:" + strings.TrimPrefix(version, "v"),
 	} {
@@ -159,17 +200,30 @@ func moveTag(t *testing.T, keys string) {
 	_, err = cosign(t.Context(), keys, "verify", registry+"/tripod-core@"+strings.TrimSpace(original))
 	assert.NoError(t, err, "the original by its digest")
 
-	pods, err := tripod.Pods(t.Context(), "core")
+	old, err := tripod.Pods(t.Context(), "core")
 	require.NoError(t, err)
-	for _, pod := range pods {
+	for _, pod := range old {
 		require.NoError(t, env.Cluster.Client.CoreV1().Pods(pod.Namespace).Delete(t.Context(), pod.Name, metav1.DeleteOptions{}))
 	}
-	require.NoError(t, tripod.Settled(t.Context(), "core"))
-	pods, err = tripod.Pods(t.Context(), "core")
-	require.NoError(t, err)
-	for _, pod := range pods {
-		assert.Contains(t, pod.Status.ContainerStatuses[0].ImageID, strings.TrimSpace(original), "the node runs the image with the digest")
+	require.NoError(t, framework.Poll(t.Context(), "a new pod of core runs the image with the digest", func(ctx context.Context) error {
+		return runsDigest(ctx, old, strings.TrimSpace(original))
+	}))
+}
+
+// runsDigest returns nil if core has one pod, which is none of the old ones, is ready, and runs the image with a digest.
+func runsDigest(ctx context.Context, old []corev1.Pod, digest string) error {
+	pods, err := tripod.AllPods(ctx, "core")
+	if err != nil {
+		return err
 	}
+	if len(pods) != 1 || slices.ContainsFunc(old, func(p corev1.Pod) bool { return p.UID == pods[0].UID }) {
+		return fmt.Errorf("%d pods, and not only a new one", len(pods))
+	}
+	statuses := pods[0].Status.ContainerStatuses
+	if len(statuses) != 1 || !statuses[0].Ready || !strings.Contains(statuses[0].ImageID, digest) {
+		return fmt.Errorf("the containers of %s are %v, want a ready one with %s", pods[0].Name, statuses, digest)
+	}
+	return nil
 }
 
 // platformOf returns the digest of this machine's image in an index of tripod-core.
