@@ -21,15 +21,17 @@ func newEtcdRestoreReleaseCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "restore-release RELEASE {SNAPSHOT | s3://BUCKET/KEY}",
 		Short: "Restore an etcd of a Helm release from a snapshot that the release has saved",
-		Long: `Restore an etcd of a Helm release, with all members, from a snapshot of its CronJob (etcd.snapshots), or from another one on the same S3 server.
+		Long: `Restore an etcd of a Helm release, with all members, from a snapshot of its CronJob (etcd.snapshots), or from another one on the
+same S3 server.
 
-The command checks the snapshot, stops the services that use the etcd, and then the etcd. A Job for each member replaces its data and keeps the old data in
-the volume. Then everything starts again. If a check fails, nothing is replaced, and everything starts with the old data. If the command is interrupted,
-run it again: it continues.
+The command checks the snapshot, stops the services that use the etcd, and then the etcd. A Job for each member replaces its data and
+keeps the old data in the volume. Then everything starts again. If a check fails, nothing is replaced, and everything starts with the
+old data. If the command is interrupted, run it again: it continues.
 
 --dry-run checks the snapshot in a Job, shows what would stop and what would be replaced, and changes nothing.
 
-You need the rights to list and patch Deployments and StatefulSets, to get CronJobs, to create, get and delete Jobs, to list Pods and to get their logs.`,
+You need the rights to list, get and patch Deployments and StatefulSets, to get CronJobs, to create, get and delete Jobs, to list Pods
+and to get their logs.`,
 		Example: `  tripod etcd restore-release tripod etcd-20261121T060500Z.db --namespace tripod --dry-run
   tripod etcd restore-release tripod s3://backups/tripod/tripod/etcd-20261121T060500Z.db --namespace tripod
   tripod etcd restore-release tripod etcd-extensions-20261121T060500Z.db --namespace tripod --etcd etcd-extensions`,

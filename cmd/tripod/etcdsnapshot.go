@@ -22,8 +22,8 @@ const revisionsBetween = 1_000_000_000
 // aboutBuckets is the help about s3:// for all commands.
 const aboutBuckets = `
 A location s3://BUCKET/KEY is in a bucket of Amazon S3 or of an S3-compatible server. The credentials come from AWS_ACCESS_KEY_ID and
-AWS_SECRET_ACCESS_KEY, from the file AWS_SHARED_CREDENTIALS_FILE or ~/.aws/credentials, or from the role that a cloud gives the machine or pod.
-No flag takes them.`
+AWS_SECRET_ACCESS_KEY, from the file AWS_SHARED_CREDENTIALS_FILE or ~/.aws/credentials, or from the role that a cloud gives the machine
+or pod. No flag takes them.`
 
 func addBucketFlags(fs *pflag.FlagSet, s *bucket.Server) {
 	fs.StringVar(&s.Endpoint, "s3-endpoint", "", "URL of the S3 server; by default AWS_ENDPOINT_URL_S3, AWS_ENDPOINT_URL, or Amazon S3")
@@ -134,8 +134,8 @@ func newEtcdRestoreCommand() *cobra.Command {
 		Long: `Make the data directory of a member of a new etcd from a snapshot. Without further flags it fits the etcd of "tripod up".
 For an etcd of several members, restore each from the same file, with the flags that you start it with.
 
-First stop etcd and all services, and move the old data directory away, or let --replace rename it. The new etcd continues at the revision of the
-snapshot plus --bump-revision. Clients see the revision as resourceVersion. Those that watch list again.
+First stop etcd and all services, and move the old data directory away, or let --replace rename it. The new etcd continues at the
+revision of the snapshot plus --bump-revision. Clients see the revision as resourceVersion. Those that watch list again.
 
 --dry-run makes the same checks, shows what is there and what would replace it, and changes nothing.
 ` + aboutBuckets,

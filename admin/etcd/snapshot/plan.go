@@ -69,7 +69,9 @@ func PlanRestore(ctx context.Context, o RestoreOptions, replace bool) (*Plan, er
 	if err != nil {
 		return nil, err
 	}
-	plan.Snapshot = PlannedSnapshot{File: o.File, Bytes: snapshot.bytes, SHA256: snapshot.sha256, Revision: snapshot.revision, ClusterID: snapshot.clusterID}
+	plan.Snapshot = PlannedSnapshot{
+		File: o.File, Bytes: snapshot.bytes, SHA256: snapshot.sha256, Revision: snapshot.revision, ClusterID: snapshot.clusterID,
+	}
 	if snapshot.revision > 0 {
 		plan.Snapshot.NewRevision = snapshot.revision + int64(o.BumpRevision) //nolint:gosec // etcd's revisions are far from the end
 	}

@@ -74,7 +74,8 @@ func (o *RestoreOptions) checkEmpty() error {
 const restoredFrom = "member/restored-from"
 
 // Replace makes the data directory of a member, and keeps an existing one under another name. It does nothing if it has made the
-// directory from a snapshot of this name, or in a restore of this name, before. So it can run before each start of etcd. It refuses a directory that an etcd uses.
+// directory from a snapshot of this name, or in a restore of this name, before. So it can run before each start of etcd. It refuses a
+// directory that an etcd uses.
 func Replace(ctx context.Context, o RestoreOptions) (made bool, kept string, err error) {
 	if same, err := o.restoredBefore(); err != nil || same {
 		return false, "", err
@@ -145,7 +146,8 @@ func (o *RestoreOptions) checkCluster(s *fetched) error {
 	if o.OtherCluster || s.clusterID == "" || there == "" || s.clusterID == there {
 		return nil
 	}
-	return fmt.Errorf("%s is of the etcd cluster %s, and %s of %s: --other-cluster restores it nevertheless", o.File, s.clusterID, o.DataDir, there)
+	return fmt.Errorf("%s is of the etcd cluster %s, and %s of %s: --other-cluster restores it nevertheless",
+		o.File, s.clusterID, o.DataDir, there)
 }
 
 // restore makes a data directory.

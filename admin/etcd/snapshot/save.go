@@ -62,8 +62,8 @@ type Saved struct {
 	Removed []string `json:"removed,omitempty"`
 }
 
-// Save writes a snapshot. The file appears only when it is complete and its hash is correct. In a bucket, an object appears when it is complete, and
-// stays only if it has been read back with the same hash.
+// Save writes a snapshot. The file appears only when it is complete and its hash is correct. In a bucket, an object appears when it is
+// complete, and stays only if it has been read back with the same hash.
 func Save(ctx context.Context, o SaveOptions) (*Saved, error) {
 	if bucket.IsURL(o.File) || bucket.IsURL(o.Directory) {
 		return o.saveToBucket(ctx)

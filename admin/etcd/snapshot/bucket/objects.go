@@ -104,8 +104,8 @@ func (c *Client) Put(ctx context.Context, u URL, file *os.File, size int64, meta
 	return info.ETag, nil
 }
 
-// abort removes the parts of an upload that failed, also if the context has ended. A part that was on its way can arrive after its upload was
-// aborted, and bring the upload back, so abort looks again. What it cannot remove, a later run removes (RemoveParts).
+// abort removes the parts of an upload that failed, also if the context has ended. A part that was on its way can arrive after its upload
+// was aborted, and bring the upload back, so abort looks again. What it cannot remove, a later run removes (RemoveParts).
 func (c *Client) abort(ctx context.Context, u URL) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanTimeout)
 	defer cancel()

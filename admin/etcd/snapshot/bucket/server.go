@@ -148,8 +148,8 @@ func (s Server) transport(secure bool) (*http.Transport, error) {
 	return transport, nil
 }
 
-// stalling is a connection that breaks if no byte moves in either direction for a while. The deadline is that of reads and of writes: a read
-// for the response is pending while a request is written.
+// stalling is a connection that breaks if no byte moves in either direction for a while. The deadline is that of reads and of writes: a
+// read for the response is pending while a request is written.
 type stalling struct{ net.Conn }
 
 func (c stalling) Read(p []byte) (int, error) {
@@ -166,8 +166,8 @@ func (c stalling) Write(p []byte) (int, error) {
 	return c.Conn.Write(p)
 }
 
-// findCredentials takes the first that it finds: in environment variables, in the file of the AWS tools, or from the cloud. It never uses a bucket
-// without credentials.
+// findCredentials takes the first that it finds: in environment variables, in the file of the AWS tools, or from the cloud. It never uses a
+// bucket without credentials.
 func findCredentials(ctx context.Context) (*credentials.Credentials, error) {
 	dial := (&net.Dialer{Timeout: cloudDialTimeout}).DialContext
 	cloud := &http.Client{Transport: &http.Transport{Proxy: http.ProxyFromEnvironment, DialContext: dial}, Timeout: cloudTimeout}
@@ -200,7 +200,8 @@ func findCredentials(ctx context.Context) (*credentials.Credentials, error) {
 }
 
 func missingCredentials(errs []error) error {
-	const missing = "no credentials for S3: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, AWS_SHARED_CREDENTIALS_FILE, or the role of the machine or pod"
+	const missing = "no credentials for S3: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, AWS_SHARED_CREDENTIALS_FILE, " +
+		"or the role of the machine or pod"
 	if len(errs) == 0 {
 		return errors.New(missing)
 	}

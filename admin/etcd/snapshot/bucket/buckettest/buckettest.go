@@ -27,8 +27,10 @@ const program = "bin/tools/versitygw"
 
 // Keys of the user who may do everything, and of one who may use no bucket.
 const (
-	User, Secret           = "administrator", "a-secret-of-the-administrator"
-	StrangerUser, Stranger = "stranger", "a-secret-of-the-stranger"
+	User         = "administrator"
+	Secret       = "a-secret-of-the-administrator"
+	StrangerUser = "stranger"
+	Stranger     = "a-secret-of-the-stranger"
 )
 
 // S3 is a running server.
