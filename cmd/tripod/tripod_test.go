@@ -100,7 +100,7 @@ func TestNewServicesHaveTheVersionsOfTripod(t *testing.T) {
 	require.NoError(t, err)
 	requirement := regexp.MustCompile(`(?m)^\t\S+ v\S+$`)
 	required := requirement.FindAllString(string(theirs), -1)
-	assert.Len(t, required, 3)
+	assert.Len(t, required, 4)
 	assert.Subset(t, requirement.FindAllString(string(ours), -1), required)
 }
 

@@ -150,7 +150,9 @@ func existing(lifecycle *v1alpha1.PediaClusterLifecycle, owners []metav1.OwnerRe
 
 // owns reports whether a lifecycle is among the owners of a PediaCluster.
 func owns(lifecycle *v1alpha1.PediaClusterLifecycle, owners []metav1.OwnerReference) bool {
-	return slices.ContainsFunc(owners, func(o metav1.OwnerReference) bool { return o.Kind == v1alpha1.LifecycleKind && o.UID == lifecycle.UID })
+	return slices.ContainsFunc(owners, func(o metav1.OwnerReference) bool {
+		return o.Kind == v1alpha1.LifecycleKind && o.UID == lifecycle.UID
+	})
 }
 
 // data reads the references of a lifecycle. An error has the reason of a condition.
