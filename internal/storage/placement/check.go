@@ -23,7 +23,7 @@ const readsAtOnce = 100
 // know which service uses them. It comes before the first storage.
 //
 // A server that only looks like etcd to kube-apiserver, such as kine, knows no transactions but those of kube-apiserver. It can have
-// neither fences nor records, so no group moves to or from it, and its groups have no etcds of their own. Unlike etcd, it has no cluster ID.
+// neither fences nor records, so no group moves to or from it, and its groups have no etcds of their own. Only etcd has a cluster ID.
 func (g *Groups) Check(ctx context.Context, serves func(group string) bool) error {
 	shared, err := g.Clients.Client(&g.Shared)
 	if err != nil {
