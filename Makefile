@@ -48,11 +48,12 @@ LIBRARIES := apiservice examples/wardle internal proto
 # lab is for this repository alone, so it may require anything.
 PACKAGES := ./... $(LIBRARIES:%=./%/...) ./lab/...
 # Tests are linked without what debuggers need, which halves the time that links take, and without vet, which is part of verify.
-# The summary counts skipped tests by reason.
-GOTESTSUM = $(TOOLS)/gotestsum --format pkgname --hide-summary=skipped --jsonfile $(BIN)/$@.json --post-run-command 'go run -trimpath ./hack/skipped-tests'
+# The summary counts skipped tests by reason, and a package that failed outside of its tests fails the run.
+GOTESTSUM_SAYS = --hide-summary=skipped --jsonfile $(BIN)/$@.json --post-run-command 'go run -trimpath ./hack/skipped-tests'
+GOTESTSUM = $(TOOLS)/gotestsum --format pkgname $(GOTESTSUM_SAYS)
 GO_TEST_FLAGS := -vet=off -ldflags='-s -w'
-# Replicas, etcd, databases and clients of a test share the processors with those of other tests. Up to eight tests that fail, their parts counted,
-# are run once more, and the summary names them with both runs; more than eight end the run.
+# Replicas, etcd, databases and clients of a test share the processors with those of other tests. Up to eight tests that fail are run once
+# more, and the summary names them with both runs; more than eight end the run.
 RERUN_FAILS := --rerun-fails=1 --rerun-fails-max-failures=8 --rerun-fails-run-root-test
 
 .PHONY: help

@@ -13,7 +13,7 @@ PLATFORMS := linux-amd64 linux-arm64
 # version are the last.
 .PHONY: release release-files
 release: ## Build a release into dist/, with each version of Kubernetes (TAG=v0.1.0), sign it (SIGN_KEY=cosign.key), and publish images and charts (REGISTRY=...).
-	$(if $(REGISTRY),$(require_key))rm -rf $(DIST)
+	$(if $(REGISTRY),$(require_key)$(require_commit))rm -rf $(DIST)
 	@$(foreach kube,$(if $(OF_OLDER_KUBE),,$(OLDER_KUBES)),$(MAKE) release-files KUBE=$(kube) DIST=$(abspath $(DIST)) &&) true
 	$(MAKE) release-files
 	$(if $(SIGN_KEY),GOWORK=off go run -C tools/sign . -key $(abspath $(SIGN_KEY)) $(abspath $(DIST)))
@@ -29,6 +29,7 @@ release-files: $(TOOLS)/helm
 		-documents '$(abspath LICENSE README.md)' -output $(abspath $(DIST))
 
 require_key = $(if $(SIGN_KEY),,$(error REGISTRY needs SIGN_KEY: everything in a registry is signed. `cosign generate-key-pair` makes a key))
+require_commit = $(if $(shell git status --porcelain --untracked-files=no),$(error REGISTRY needs a checkout without changes: the provenance names its commit))
 publish = GOWORK=off go run -C tools/sign ./publish -registry $(REGISTRY) -key $(abspath $(SIGN_KEY)) $(abspath $(DIST))
 .PHONY: publish
 publish: ## Push the images and charts of the release in DIST to REGISTRY, signed with SIGN_KEY; again after an error. Tags come last.

@@ -6,10 +6,11 @@
 .PHONY: test
 test: test-unit test-integration ## Run all tests; builds what they need. With -j2, the unit tests run beside the first integration tests.
 
+# The tests of the chart take longest, and so start first.
 .PHONY: test-unit
 test-unit: $(TOOLS)/gotestsum $(TOOLS)/helm $(TOOLS)/versitygw ## Run the unit tests.
 	$(TOOLS)/helm lint --strict --quiet --kube-version $(KUBE_VERSION) deploy/helm/tripod
-	$(GOTESTSUM) $(RERUN_FAILS) --packages="$$(go list $(PACKAGES) | grep -v -e /tripod/test/ $(patsubst ./%,-e '/%$$',$(API_TESTS) $(E2E_TESTS) $(E2E_LONG_TESTS)) | tr '\n' ' ')" -- $(GO_TEST_FLAGS)
+	$(GOTESTSUM) $(RERUN_FAILS) --packages="./deploy/helm $$(go list $(PACKAGES) | grep -v -e /tripod/test/ $(patsubst ./%,-e '/%$$',$(API_TESTS) $(E2E_TESTS) $(E2E_LONG_TESTS)) | tr '\n' ' ')" -- $(GO_TEST_FLAGS) -timeout 30m
 	@$(foreach program,$(OWN_TOOLS),echo 'go test: $(program)' && GOWORK=off go test -C $(program) ./... &&) true
 
 # Those that measure shares of load, or keep the machine busy, run alone, one package at a time. The others mostly wait, so more of them run at
@@ -67,7 +68,7 @@ test-assets: $(ASSETS)/kwok $(ASSETS)/kine $(ASSETS)/proxy-server $(ASSETS)/prox
 # Each package has a cluster of its own, and mostly waits for pods, so all run at a time.
 .PHONY: e2e
 e2e: e2e-assets $(TOOLS)/gotestsum ## Install the chart into a kind cluster and test it from outside (E2E_TESTS=./e2e E2E_ARGS="-run TestScale").
-	$(TOOLS)/gotestsum --format standard-verbose --rerun-fails=1 --packages="$(E2E_TESTS)" -- -count=1 -p 4 -timeout 40m $(E2E_ARGS)
+	$(TOOLS)/gotestsum --format standard-verbose $(GOTESTSUM_SAYS) --rerun-fails=1 --packages="$(E2E_TESTS)" -- -count=1 -p 4 -timeout 40m $(E2E_ARGS)
 
 # The packages that start clusters; the others below e2e have unit tests.
 E2E_TESTS := ./e2e ./e2e/faults ./e2e/takeover ./e2e/extend

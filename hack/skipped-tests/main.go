@@ -1,8 +1,9 @@
 // Copyright The Tripod Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Command skipped-tests lists why tests were skipped, and how many for each reason. It reads the output of `go test -json` from a file,
-// which its argument or, as gotestsum has it, GOTESTSUM_JSONFILE names.
+// Command skipped-tests lists why tests were skipped, and how many for each reason. It fails if a package failed outside of its tests, as
+// when its TestMain cannot start a cluster: gotestsum runs such a package once more, without any test, and takes that for a success. It reads
+// the output of `go test -json` from a file, which its argument or, as gotestsum has it, GOTESTSUM_JSONFILE names.
 package main
 
 import (
@@ -34,7 +35,7 @@ func run(path string, out io.Writer) error {
 		return err
 	}
 	defer file.Close() //nolint:errcheck // it was only read
-	reasons, err := read(file)
+	reasons, untested, err := read(file)
 	if err != nil {
 		return fmt.Errorf("%s: %w", path, err)
 	}
@@ -44,6 +45,9 @@ func run(path string, out io.Writer) error {
 			plural = "test"
 		}
 		fmt.Fprintf(out, "skipped %d %s, such as %s: %s\n", len(r.tests), plural, r.tests[0], r.text)
+	}
+	if len(untested) > 0 {
+		return fmt.Errorf("failed outside of their tests, such as in TestMain, so that tests were not run: %s", strings.Join(untested, ", "))
 	}
 	return nil
 }
@@ -60,18 +64,25 @@ type event struct{ Action, Package, Test, Output string }
 // A test says why by t.Skip, whose output begins with its place.
 var place = regexp.MustCompile(`^\s+\S+\.go:\d+: `)
 
-// read returns the reasons, those of most tests first.
-func read(events io.Reader) ([]*reason, error) {
+// read returns the reasons, those of most tests first, and the packages that failed without a test that failed.
+func read(events io.Reader) (reasons []*reason, untested []string, err error) {
 	byText, said := map[string]*reason{}, map[string]string{}
+	failed := map[string]bool{} // packages with a test that failed in this run
 	scanner := bufio.NewScanner(events)
 	scanner.Buffer(nil, 64<<20)
 	for scanner.Scan() {
 		var e event
 		if err := json.Unmarshal(scanner.Bytes(), &e); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		name := e.Package + " " + e.Test
 		switch {
+		case e.Action == "start":
+			delete(failed, e.Package)
+		case e.Action == "fail" && e.Test != "":
+			failed[e.Package] = true
+		case e.Action == "fail" && !failed[e.Package]:
+			untested = append(untested, e.Package)
 		case e.Test == "":
 		case e.Action == "output" && place.MatchString(e.Output):
 			said[name] = strings.TrimSpace(place.ReplaceAllString(e.Output, ""))
@@ -86,7 +97,6 @@ func read(events io.Reader) ([]*reason, error) {
 			delete(said, name)
 		}
 	}
-	var reasons []*reason
 	for _, r := range byText {
 		slices.Sort(r.tests)
 		reasons = append(reasons, r)
@@ -94,5 +104,5 @@ func read(events io.Reader) ([]*reason, error) {
 	slices.SortFunc(reasons, func(a, b *reason) int {
 		return cmp.Or(cmp.Compare(len(b.tests), len(a.tests)), cmp.Compare(a.text, b.text))
 	})
-	return reasons, scanner.Err()
+	return reasons, untested, scanner.Err()
 }

@@ -35,6 +35,25 @@ skipped 1 test, such as TestC: no reason
 `, out.String())
 }
 
+// gotestsum runs a package whose TestMain failed once more, without tests.
+func TestAPackageThatFailedOutsideOfItsTestsFailsTheRun(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "tests.json")
+	require.NoError(t, os.WriteFile(path, []byte(`{"Action":"start","Package":"p"}
+{"Action":"fail","Package":"p","Test":"TestA"}
+{"Action":"fail","Package":"p"}
+{"Action":"start","Package":"q"}
+{"Action":"output","Package":"q","Output":"cannot start a cluster\n"}
+{"Action":"fail","Package":"q"}
+{"Action":"start","Package":"p"}
+{"Action":"pass","Package":"p","Test":"TestA"}
+{"Action":"pass","Package":"p"}
+{"Action":"start","Package":"q"}
+{"Action":"output","Package":"q","Output":"ok q [no tests to run]\n"}
+{"Action":"pass","Package":"q"}
+`), 0o600))
+	require.EqualError(t, run(path, &bytes.Buffer{}), "failed outside of their tests, such as in TestMain, so that tests were not run: q")
+}
+
 func TestAnotherFileIsRefused(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "tests.json")
 	require.NoError(t, os.WriteFile(path, []byte("ok p 0.1s\n"), 0o600))

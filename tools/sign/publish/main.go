@@ -86,7 +86,7 @@ func run(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	if _, err := by.VerifyDirectory(directory); err != nil {
+	if err := by.VerifyWholeDirectory(directory); err != nil {
 		return err
 	}
 	work, err := os.MkdirTemp("", "publish-")

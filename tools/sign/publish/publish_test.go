@@ -263,16 +263,16 @@ func TestBadInputIsOneLine(t *testing.T) {
 		args []string
 		want string
 	}{
-		"no registry is there":           {[]string{"-registry", closed, "-key", key, dir}, "cannot reach the registry " + closed},
-		"it is no registry":              {[]string{"-registry", newRegistry(t, true, page), "-key", key, dir}, "cannot push to "},
-		"a name without a registry":      {[]string{"-registry", "team", "-key", key, dir}, "names no registry"},
-		"a registry with a scheme":       {[]string{"-registry", "https://registry.example.com/team", "-key", key, dir}, "names no registry"},
-		"capitals in the path":           {[]string{"-registry", "registry.example.com/Team", "-key", key, dir}, "cannot read the image"},
-		"no key":                         {[]string{"-registry", closed, dir}, "everything in a registry is signed"},
-		"another key signed":             {[]string{"-registry", closed, "-key", newKey(t), dir}, "is not what the signer signed"},
-		"a file changed":                 {[]string{"-registry", closed, "-key", key, changed}, "tripod-1.2.3.tgz is not the file of the release"},
-		"no signature":                   {[]string{"-registry", closed, "-key", key, unsigned}, "cannot read the signature"},
-		"a list of components is absent": {[]string{"-registry", closed, "-key", key, incomplete}, "cannot list its components"},
+		"no registry is there":      {[]string{"-registry", closed, "-key", key, dir}, "cannot reach the registry " + closed},
+		"it is no registry":         {[]string{"-registry", newRegistry(t, true, page), "-key", key, dir}, "cannot push to "},
+		"a name without a registry": {[]string{"-registry", "team", "-key", key, dir}, "names no registry"},
+		"a registry with a scheme":  {[]string{"-registry", "https://registry.example.com/team", "-key", key, dir}, "names no registry"},
+		"capitals in the path":      {[]string{"-registry", "registry.example.com/Team", "-key", key, dir}, "cannot read the image"},
+		"no key":                    {[]string{"-registry", closed, dir}, "everything in a registry is signed"},
+		"another key signed":        {[]string{"-registry", closed, "-key", newKey(t), dir}, "is not what the signer signed"},
+		"a file changed":            {[]string{"-registry", closed, "-key", key, changed}, "tripod-1.2.3.tgz is not the file of the release"},
+		"no signature":              {[]string{"-registry", closed, "-key", key, unsigned}, "cannot read the signature"},
+		"a file is absent":          {[]string{"-registry", closed, "-key", key, incomplete}, "has not all files of the release: tripod-v1.2.3-linux-arm64.cdx.json"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Setenv("DOCKER_CONFIG", t.TempDir())

@@ -13,6 +13,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -116,6 +117,28 @@ func (s Signer) VerifyDirectory(directory string) ([]string, error) {
 		return nil, fmt.Errorf("%s is not what the signer signed: %w", ChecksumsFile, err)
 	}
 	return verifyChecksums(directory, checksums)
+}
+
+// VerifyWholeDirectory is VerifyDirectory where no file may be missing: what is made of a part of a release looks like a release.
+func (s Signer) VerifyWholeDirectory(directory string) error {
+	verified, err := s.VerifyDirectory(directory)
+	if err != nil {
+		return err
+	}
+	checksums, err := os.ReadFile(filepath.Join(directory, ChecksumsFile))
+	if err != nil {
+		return err
+	}
+	var missing []string
+	for line := range strings.Lines(string(checksums)) {
+		if _, name, _ := strings.Cut(strings.TrimSuffix(line, "\n"), "  "); !slices.Contains(verified, name) {
+			missing = append(missing, name)
+		}
+	}
+	if len(missing) > 0 {
+		return fmt.Errorf("%s has not all files of the release: %s", directory, strings.Join(missing, ", "))
+	}
+	return nil
 }
 
 func (s Signer) verifySignature(signed verify.SignedEntity, content []byte) error {
