@@ -13,6 +13,9 @@ import (
 	"time"
 )
 
+// waitDelay is how long the output of a process that has ended may still be open in a process that it has left behind.
+const waitDelay = 5 * time.Second
+
 // process is a running `tripod up`.
 type process struct {
 	command *exec.Cmd
@@ -28,6 +31,7 @@ type process struct {
 func startProcess(command *exec.Cmd, expected string) (*process, error) {
 	p := &process{command: command, said: make(chan struct{}), ended: make(chan struct{}), expected: expected}
 	command.Stdout, command.Stderr, command.SysProcAttr = p, p, attributes()
+	command.WaitDelay = waitDelay
 	started := make(chan error)
 	go func() {
 		// The parent-death signal is bound to the thread that started the process. So that thread must live as long as the process.

@@ -122,10 +122,17 @@ func (a *API) await(replica, what string, done func(status) bool) {
 		if err != nil {
 			return err
 		}
+		found := false
 		for _, s := range all {
-			if (replica == "" || s.Replica == replica) && !done(s) {
+			if replica != "" && s.Replica != replica {
+				continue
+			}
+			if found = true; !done(s) {
 				return fmt.Errorf("waiting until %s %s: process %d, %s", s.Replica, what, s.PID, s.Message)
 			}
+		}
+		if !found {
+			return fmt.Errorf("there is no replica %s", replica)
 		}
 		return nil
 	}); err != nil {

@@ -26,6 +26,8 @@ type users struct {
 	mu        sync.Mutex
 	store     *certs.Store
 	authority *certs.Authority
+	// made is how many certificates there are.
+	made int
 }
 
 // open makes dir, with a copy of the client CA of the instance.
@@ -54,7 +56,8 @@ func (a *API) User(name string, groups ...string) *rest.Config {
 	a.t.Helper()
 	a.users.mu.Lock()
 	defer a.users.mu.Unlock()
-	file := strings.NewReplacer("/", "_", ":", "_").Replace(strings.Join(append([]string{"user", name}, groups...), "."))
+	a.users.made++
+	file := fmt.Sprintf("user-%d", a.users.made)
 	if _, err := a.users.authority.Ensure(file, certs.Leaf{CommonName: name, Organizations: groups, Client: true}); err != nil {
 		a.t.Fatalf("apitest: user %s: %v", name, err)
 	}
