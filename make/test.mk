@@ -65,10 +65,10 @@ test-assets: $(ASSETS)/kwok $(ASSETS)/kine $(ASSETS)/proxy-server $(ASSETS)/prox
 
 # KIND_NODE_IMAGE and KIND_CONFIG are the image of the node and kind's configuration, where kind's own will not do. A test that fails is
 # run once more, and the summary says so: everything shares one machine here, and a node that stalls makes all replicas stall.
-# Each package has a cluster of its own, and mostly waits for pods, so all run at a time.
+# Each package has a cluster of its own, and mostly waits for pods, so three run at a time, those first that take longest.
 .PHONY: e2e
 e2e: e2e-assets $(TOOLS)/gotestsum ## Install the chart into a kind cluster and test it from outside (E2E_TESTS=./e2e E2E_ARGS="-run TestScale").
-	$(TOOLS)/gotestsum --format standard-verbose $(GOTESTSUM_SAYS) --rerun-fails=1 --packages="$(E2E_TESTS)" -- -count=1 -p 4 -timeout 40m $(E2E_ARGS)
+	$(TOOLS)/gotestsum --format standard-verbose $(GOTESTSUM_SAYS) --rerun-fails=1 --packages="$(E2E_TESTS)" -- -count=1 -p 3 -timeout 40m $(E2E_ARGS)
 
 # The packages that start clusters; the others below e2e have unit tests.
 E2E_TESTS := ./e2e ./e2e/faults ./e2e/takeover ./e2e/extend
