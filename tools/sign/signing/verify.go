@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -105,6 +106,35 @@ func certifiedSigner(identity string, trusted root.TrustedMaterial) (Signer, err
 // VerifyDirectory returns the files of directory whose checksums are right and signed. Nothing in the directory may be without a
 // checksum, but files may be missing.
 func (s Signer) VerifyDirectory(directory string) ([]string, error) {
+	want, err := s.signedChecksums(directory)
+	if err != nil {
+		return nil, err
+	}
+	return verifyFiles(directory, want)
+}
+
+// VerifyWholeDirectory is VerifyDirectory where no file may be missing: what is made of a part of a release looks like a release.
+func (s Signer) VerifyWholeDirectory(directory string) error {
+	want, err := s.signedChecksums(directory)
+	if err != nil {
+		return err
+	}
+	verified, err := verifyFiles(directory, want)
+	if err != nil {
+		return err
+	}
+	for _, name := range verified {
+		delete(want, name)
+	}
+	if len(want) > 0 {
+		missing := slices.Sorted(maps.Keys(want))
+		return fmt.Errorf("%s has not all files of the release: %s", directory, strings.Join(missing, ", "))
+	}
+	return nil
+}
+
+// signedChecksums returns the SHA-256 of each file of the release, as the signer signed them.
+func (s Signer) signedChecksums(directory string) (map[string]string, error) {
 	checksums, err := os.ReadFile(filepath.Join(directory, ChecksumsFile))
 	if err != nil {
 		return nil, err
@@ -116,29 +146,15 @@ func (s Signer) VerifyDirectory(directory string) ([]string, error) {
 	if err := s.verifySignature(signed, checksums); err != nil {
 		return nil, fmt.Errorf("%s is not what the signer signed: %w", ChecksumsFile, err)
 	}
-	return verifyChecksums(directory, checksums)
-}
-
-// VerifyWholeDirectory is VerifyDirectory where no file may be missing: what is made of a part of a release looks like a release.
-func (s Signer) VerifyWholeDirectory(directory string) error {
-	verified, err := s.VerifyDirectory(directory)
-	if err != nil {
-		return err
-	}
-	checksums, err := os.ReadFile(filepath.Join(directory, ChecksumsFile))
-	if err != nil {
-		return err
-	}
-	var missing []string
+	want := map[string]string{}
 	for line := range strings.Lines(string(checksums)) {
-		if _, name, _ := strings.Cut(strings.TrimSuffix(line, "\n"), "  "); !slices.Contains(verified, name) {
-			missing = append(missing, name)
+		sum, name, ok := strings.Cut(strings.TrimSuffix(line, "\n"), "  ")
+		if !ok {
+			return nil, fmt.Errorf("%s has the line %q, which is no checksum", ChecksumsFile, line)
 		}
+		want[name] = sum
 	}
-	if len(missing) > 0 {
-		return fmt.Errorf("%s has not all files of the release: %s", directory, strings.Join(missing, ", "))
-	}
-	return nil
+	return want, nil
 }
 
 func (s Signer) verifySignature(signed verify.SignedEntity, content []byte) error {
@@ -150,16 +166,8 @@ func (s Signer) verifySignature(signed verify.SignedEntity, content []byte) erro
 	return err
 }
 
-// verifyChecksums returns the files in directory if each has its checksum.
-func verifyChecksums(directory string, checksums []byte) ([]string, error) {
-	want := map[string]string{}
-	for line := range strings.Lines(string(checksums)) {
-		sum, name, ok := strings.Cut(strings.TrimSuffix(line, "\n"), "  ")
-		if !ok {
-			return nil, fmt.Errorf("%s has the line %q, which is no checksum", ChecksumsFile, line)
-		}
-		want[name] = sum
-	}
+// verifyFiles returns the files in directory if each has its checksum.
+func verifyFiles(directory string, want map[string]string) ([]string, error) {
 	entries, err := os.ReadDir(directory)
 	if err != nil {
 		return nil, err
