@@ -89,20 +89,10 @@ func underRequests(t *testing.T, component string, i int) {
 // failsOnlyWrites expects that at most one write of each worker failed, with an error of etcd.
 func failsOnlyWrites(t *testing.T, clients *traffic.Traffic) {
 	t.Helper()
-	writes := map[int]int{}
-	for _, f := range clients.Failures() {
-		if f.Reads() || f.Code != http.StatusInternalServerError || f.Err == nil || !strings.Contains(f.Err.Error(), "etcdserver: ") {
-			t.Error(f)
-			continue
-		}
-		writes[f.Worker]++
-	}
-	for worker, n := range writes {
-		if n > 1 {
-			t.Errorf("%d writes of worker %d failed, want at most 1", n, worker)
-		}
-	}
-	t.Logf("%d writes were on their way to the leader and failed", len(writes))
+	failed := clients.FailsOnlyWrites(t, func(f traffic.Failure) bool {
+		return f.Code == http.StatusInternalServerError && f.Err != nil && strings.Contains(f.Err.Error(), "etcdserver: ")
+	})
+	t.Logf("%d writes were on their way to the leader and failed", failed)
 }
 
 // evict evicts a pod, expects that no second one may go meanwhile, and returns when the component has all of its pods.

@@ -186,6 +186,26 @@ func (tr *Traffic) FailsNever(t testing.TB) {
 	}
 }
 
+// FailsOnlyWrites expects that only writes failed, at most one of each worker, and each in a way that expected accepts. It returns of how
+// many workers one failed.
+func (tr *Traffic) FailsOnlyWrites(t testing.TB, expected func(Failure) bool) int {
+	t.Helper()
+	writes := map[int]int{}
+	for _, f := range tr.Failures() {
+		if f.Reads() || !expected(f) {
+			t.Error(f)
+			continue
+		}
+		writes[f.Worker]++
+	}
+	for worker, n := range writes {
+		if n > 1 {
+			t.Errorf("%d writes of worker %d failed, want at most 1", n, worker)
+		}
+	}
+	return len(writes)
+}
+
 // Slowest returns the request that took longest, of those that were in flight within the second after a time.
 func (tr *Traffic) Slowest(at time.Time) Span {
 	var slowest Span
