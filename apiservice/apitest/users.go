@@ -92,15 +92,11 @@ func (a *API) allow(user string, rules []rbacv1.PolicyRule) error {
 	if err != nil {
 		return err
 	}
-	return a.awaitRules(user, rules)
+	return a.awaitRules(client, user, rules)
 }
 
 // awaitRules waits until the policy in force allows the first of what each rule names.
-func (a *API) awaitRules(user string, rules []rbacv1.PolicyRule) error {
-	client, err := kubernetes.NewForConfig(a.admin)
-	if err != nil {
-		return err
-	}
+func (a *API) awaitRules(client kubernetes.Interface, user string, rules []rbacv1.PolicyRule) error {
 	for _, rule := range rules {
 		review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{User: user}}
 		if len(rule.NonResourceURLs) > 0 {
