@@ -110,12 +110,10 @@ func (f *finder) newPlace(etcd storagebackend.Config, at State) *place {
 
 // refuse returns an error if the shared etcd still says that the objects are not in the group's own etcd, which says they are.
 func (f *finder) refuse(ctx context.Context) error {
-	now, err := f.keys.Read(ctx, f.shared)
+	now, moved, err := f.movedMeanwhile(ctx)
 	switch {
-	case err != nil:
-		return fmt.Errorf("etcd does not answer where its objects are: %w", err)
-	case (now.Record == nil) != (f.atShared.Record == nil) || now.record() != f.atShared.record():
-		return nil // they have moved meanwhile
+	case err != nil || moved:
+		return err
 	case now.Record == nil:
 		return fmt.Errorf("its own etcd has its objects, but %v does not know of that any more: was it restored or replaced? "+
 			"Restore it to a later state, or let tripod migrate groups write the record again", f.Shared.Transport.ServerList)
@@ -124,14 +122,29 @@ func (f *finder) refuse(ctx context.Context) error {
 		"record changed? tripod migrate groups can write it again", f.Shared.Transport.ServerList)
 }
 
-// inOwn returns the etcd of the group's own as its place. It is an error if the objects are not there.
+// movedMeanwhile reports whether the record of the shared etcd is another one than was read before the state of the group's own etcd.
+func (f *finder) movedMeanwhile(ctx context.Context) (now State, moved bool, err error) {
+	if now, err = f.keys.Read(ctx, f.shared); err != nil {
+		return State{}, false, fmt.Errorf("etcd does not answer where its objects are: %w", err)
+	}
+	return now, (now.Record == nil) != (f.atShared.Record == nil) || now.record() != f.atShared.record(), nil
+}
+
+// inOwn returns the etcd of the group's own as its place. It is an error if the objects are not there, unless they have left for the shared
+// etcd since that was read.
 func (f *finder) inOwn(ctx context.Context) (*place, error) {
 	if f.own == nil {
 		return nil, fmt.Errorf("its objects are in an etcd of their own: %s", howToMove(f.name))
 	}
 	record := f.atOwn.Record
+	other := record == nil || record.Move != f.atShared.Record.Move
+	if other || record.Left {
+		if _, moved, err := f.movedMeanwhile(ctx); err != nil || moved {
+			return nil, err
+		}
+	}
 	switch {
-	case record == nil || record.Move != f.atShared.Record.Move:
+	case other:
 		return nil, fmt.Errorf("the etcd %v does not have its objects: is it another one than before?", f.group.own.Transport.ServerList)
 	case record.Left:
 		return nil, errors.New("its objects have just moved to another etcd")

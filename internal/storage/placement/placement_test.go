@@ -10,6 +10,7 @@ import (
 	"runtime/pprof"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -386,6 +387,68 @@ func TestAReplicaFollowsAMove(t *testing.T) {
 	e.move(t, Record{Move: "second", Floor: floor})
 	require.Eventually(t, func() bool { return create(t, s, "c") == nil }, patience, 10*time.Millisecond, "writes go on")
 	assert.Len(t, list(t, s).Items, 2, "a and c in the shared etcd")
+}
+
+// interrupted is a storage before whose answers something happens.
+type interrupted struct {
+	storage.Interface
+	before func()
+}
+
+func (i interrupted) Get(ctx context.Context, key string, opts storage.GetOptions, into runtime.Object) error {
+	i.before()
+	return i.Interface.Get(ctx, key, opts, into)
+}
+
+func (i interrupted) GetList(ctx context.Context, key string, opts storage.ListOptions, list runtime.Object) error {
+	i.before()
+	return i.Interface.GetList(ctx, key, opts, list)
+}
+
+// Reads go on during a move, also those that a replica has begun when the objects leave.
+func TestAReadThatTheObjectsLeaveIsRepeated(t *testing.T) {
+	t.Parallel()
+	const boat = "/registry/example.com/boats/a"
+	for name, read := range map[string]func(*testing.T, storage.Interface){
+		"get": func(t *testing.T, s storage.Interface) {
+			t.Helper()
+			require.NoError(t, s.Get(t.Context(), directory+"/a", storage.GetOptions{}, &unstructured.Unstructured{}))
+		},
+		"list": func(t *testing.T, s storage.Interface) {
+			t.Helper()
+			assert.Len(t, list(t, s).Items, 1)
+		},
+	} {
+		for _, cached := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, cached: %t", name, cached), func(t *testing.T) {
+				t.Parallel()
+				e := startEtcds(t)
+				require.NoError(t, create(t, e.storage(t, false), "a"))
+				copied, err := e.shared.Get(t.Context(), boat)
+				require.NoError(t, err)
+				move := sync.OnceFunc(func() {
+					_, err := e.own.Put(t.Context(), boat, string(copied.Kvs[0].Value))
+					require.NoError(t, err)
+					put(t, e.own, Record{Own: true, Move: "first", Pending: true})
+					put(t, e.shared, Record{Own: true, Move: "first"})
+					_, err = e.shared.Delete(t.Context(), boat)
+					require.NoError(t, err)
+				})
+				s := e.storageWith(t, e.groups(t, true), cached)
+				placed := s.Interface.(*placed)
+				make, before := placed.make, func() {}
+				placed.make = func(p *place) (storage.Interface, factory.DestroyFunc, error) {
+					made, destroy, err := make(p)
+					return interrupted{made, func() { before() }}, destroy, err
+				}
+				require.NoError(t, s.Get(t.Context(), directory+"/a", storage.GetOptions{}, &unstructured.Unstructured{}))
+				require.Eventually(t, func() bool { return s.ReadinessCheck() == nil }, patience, 10*time.Millisecond)
+				before = move
+				read(t, s)
+				assert.True(t, placed.made.place.own)
+			})
+		}
+	}
 }
 
 // A move deletes objects where they were. A replica that has not heard of the move yet must not take that for deletions.

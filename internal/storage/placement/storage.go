@@ -6,11 +6,14 @@ package placement
 import (
 	"context"
 	"sync"
+	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/apiserver/pkg/registry/generic"
 	"k8s.io/apiserver/pkg/storage"
@@ -67,6 +70,8 @@ type made struct {
 	retired bool
 	// stay keeps the storage when its place ends.
 	stay func() bool
+	// moved is set if the objects have come from another place, where others have read them.
+	moved bool
 }
 
 // use returns the storage in the etcd that has the objects now. The caller calls release.
@@ -85,9 +90,10 @@ func (s *placed) use(ctx context.Context) (used *made, release func(), err error
 		if err != nil {
 			return nil, nil, err
 		}
+		mine := newMade(made, destroy, at)
+		mine.moved = s.made != nil
 		s.made.retire()
-		s.made = newMade(made, destroy, at)
-		mine := s.made
+		s.made = mine
 		mine.stay = context.AfterFunc(at.context, func() { s.retire(mine) })
 	}
 	used = s.made
@@ -172,40 +178,72 @@ func (s *placed) GuaranteedUpdate(
 	return used.GuaranteedUpdate(ctx, key, destination, ignoreNotFound, preconditions, tryUpdate, cached)
 }
 
+// placesOfARead is how many places a read tries. Two moves of a group are seconds apart.
+const placesOfARead = 3
+
+const readyInterval = 10 * time.Millisecond
+
+// read reads from the storage in the etcd that has the objects now. If they leave meanwhile, it reads where they are then: reads go on
+// during a move, also in a replica that hears of the move only now.
+func (s *placed) read(ctx context.Context, from func(*made) error) error {
+	for n := 1; ; n++ {
+		used, release, err := s.use(ctx)
+		if err != nil {
+			return err
+		}
+		used.awaitReady(ctx)
+		err = from(used)
+		release()
+		if err == nil || used.place.context.Err() == nil || ctx.Err() != nil || n == placesOfARead {
+			return err
+		}
+	}
+}
+
+// awaitReady waits until the watch cache of a new place has the objects. Until then, it would refuse lists with 429.
+func (m *made) awaitReady(ctx context.Context) {
+	if m.moved {
+		wait.PollUntilContextTimeout(ctx, readyInterval, findTimeout, true, func(context.Context) (bool, error) { //nolint:errcheck // the read has the error
+			return m.ReadinessCheck() == nil || m.place.context.Err() != nil, nil
+		})
+	}
+}
+
 // Get implements storage.Interface.
 func (s *placed) Get(ctx context.Context, key string, opts storage.GetOptions, into runtime.Object) error {
-	used, release, err := s.use(ctx)
-	if err != nil {
-		return err
-	}
-	defer release()
-	if err := used.place.refuseBeyond(ctx, versionOf(opts.ResourceVersion)); err != nil {
-		return err
-	}
-	return used.Get(ctx, key, opts, into)
+	return s.read(ctx, func(used *made) error {
+		if err := used.place.refuseBeyond(ctx, versionOf(opts.ResourceVersion)); err != nil {
+			return err
+		}
+		return used.Get(ctx, key, opts, into)
+	})
 }
 
 // GetList implements storage.Interface. The states from before a move are in another etcd.
 func (s *placed) GetList(ctx context.Context, key string, opts storage.ListOptions, list runtime.Object) error {
-	used, release, err := s.use(ctx)
-	if err != nil {
-		return err
-	}
-	defer release()
-	if err := used.place.refuseList(ctx, opts); err != nil {
-		return err
-	}
-	return used.GetList(ctx, key, opts, list)
+	return s.read(ctx, func(used *made) error {
+		if err := used.place.refuseList(ctx, opts); err != nil {
+			return err
+		}
+		// It may have objects of the former place.
+		if err := meta.SetList(list, nil); err != nil {
+			return err
+		}
+		return used.GetList(ctx, key, opts, list)
+	})
 }
 
 // Watch implements storage.Interface. A watch ends when the objects move. If it is from before a move, its client has to list.
-func (s *placed) Watch(ctx context.Context, key string, opts storage.ListOptions) (watch.Interface, error) {
-	used, release, err := s.use(ctx)
-	if err != nil {
-		return nil, err
-	}
-	defer release()
-	if err := used.place.refuseWatch(ctx, opts); err != nil {
+func (s *placed) Watch(ctx context.Context, key string, opts storage.ListOptions) (watching watch.Interface, err error) {
+	err = s.read(ctx, func(used *made) error {
+		watching, err = used.watch(ctx, key, opts)
+		return err
+	})
+	return watching, err
+}
+
+func (m *made) watch(ctx context.Context, key string, opts storage.ListOptions) (watch.Interface, error) {
+	if err := m.place.refuseWatch(ctx, opts); err != nil {
 		if !apierrors.IsResourceExpired(err) {
 			return nil, err
 		}
@@ -215,9 +253,9 @@ func (s *placed) Watch(ctx context.Context, key string, opts storage.ListOptions
 		return watch.NewProxyWatcher(events), nil
 	}
 	ctx, cancel := context.WithCancel(ctx)
-	stop := context.AfterFunc(used.place.context, cancel)
+	stop := context.AfterFunc(m.place.context, cancel)
 	context.AfterFunc(ctx, func() { stop() })
-	return used.Watch(ctx, key, opts)
+	return m.Watch(ctx, key, opts)
 }
 
 // Stats implements storage.Interface.
