@@ -345,3 +345,13 @@ func (p *fieldParser) quotedName() (name string, quoted bool, err error) {
 	p.at += end + 2
 	return name, true, nil
 }
+
+// MustPath returns the path that a constant text names, as a field selector does.
+func MustPath(text string) []Step {
+	p := &fieldParser{text: text}
+	path, err := p.path()
+	if err != nil || p.more() {
+		panic(fmt.Sprintf("%q is no path: %v", text, err))
+	}
+	return path
+}

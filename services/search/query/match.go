@@ -57,7 +57,7 @@ func (s *Subject) kind() schema.GroupKind {
 
 // text returns a field of the object that is a text.
 func (s *Subject) text(field string) (text string) {
-	for value := range valuesAt([]Step{{Name: field}}, s.JSON) {
+	for value := range ValuesAt([]Step{{Name: field}}, s.JSON) {
 		text, _ = textOf(value)
 	}
 	return text
@@ -166,8 +166,8 @@ func (c Condition) holdsFor(value jsontext.Value) bool {
 	})
 }
 
-// valuesAt yields the values at a path, as they are written. It reads the text and takes no memory for what it passes.
-func valuesAt(path []Step, text jsontext.Value) iter.Seq[jsontext.Value] {
+// ValuesAt yields the values at a path, as they are written. It reads the text and takes no memory for what it passes.
+func ValuesAt(path []Step, text jsontext.Value) iter.Seq[jsontext.Value] {
 	return func(yield func(jsontext.Value) bool) { visitAt(path, text, yield) }
 }
 

@@ -171,7 +171,7 @@ func endOf(text string, characters int) int {
 
 // RankAt returns the place of the value of a field of an object. Objects and lists have that of a control character.
 func (s *Subject) RankAt(path []Step) Rank {
-	for value := range valuesAt(path, s.JSON) {
+	for value := range ValuesAt(path, s.JSON) {
 		if text, scalar := textOf(value); scalar {
 			return RankOf(text)
 		}

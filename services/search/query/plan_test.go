@@ -25,7 +25,7 @@ func oneByOne(f Field, kind schema.GroupKind, s *Subject) bool {
 				c.Values[i] = Speakable(c.Values[i])
 			}
 			some := false
-			for value := range valuesAt(c.Path, s.JSON) {
+			for value := range ValuesAt(c.Path, s.JSON) {
 				if c.holdsFor(value) {
 					return false
 				}

@@ -83,7 +83,34 @@ func (h *hubAuthorizer) Authorize(ctx context.Context, a authorizer.Attributes) 
 			return accessSetFrom(ctx)
 		})
 	}
+	if n.Info.Subresource == relationsSubresource && a.GetVerb() == "get" && n.Cluster != "" {
+		return h.relations(ctx, a, n)
+	}
 	return h.nested(ctx, a, n)
+}
+
+// relations decides about a request for what is related to an object. The reader needs the right to get the object, and sees the related
+// objects that a list would show: otherwise the answer would have names that the reader may only guess.
+func (h *hubAuthorizer) relations(ctx context.Context, a authorizer.Attributes, n *Nested) (authorizer.Decision, string, error) {
+	decision, reason, err := h.nested(ctx, a, n)
+	if decision != authorizer.DecisionAllow || err != nil {
+		return decision, reason, err
+	}
+	asked := questionOf(a.GetUser(), "list", n.Cluster, a.GetPath())
+	granted, _, err := h.next.Authorize(ctx, asked)
+	if err != nil {
+		return authorizer.DecisionNoOpinion, "", err
+	}
+	if granted == authorizer.DecisionAllow {
+		noteListed(ctx, rights.Unlimited(a.GetUser()))
+		return decision, reason, nil
+	}
+	accessSet, err := h.rights.AccessSet(ctx, a.GetUser(), "list", n.Cluster)
+	if err != nil {
+		return authorizer.DecisionNoOpinion, "", err
+	}
+	noteListed(ctx, accessSet)
+	return decision, reason, nil
 }
 
 // nested decides about a request for objects of clusters.

@@ -87,6 +87,11 @@ func (h *Handler) writeJSON(w http.ResponseWriter, req *http.Request, contentTyp
 	if err != nil {
 		return apierrors.NewInternalError(err)
 	}
+	return h.writeText(w, req, contentType, text)
+}
+
+// writeText does the same with the text of a document.
+func (h *Handler) writeText(w http.ResponseWriter, req *http.Request, contentType string, text []byte) error {
 	memory := h.budget.hold(req.Context())
 	defer memory.release()
 	if err := memory.charge(int64(len(text))); err != nil {

@@ -29,25 +29,11 @@ func (h *Handler) injectEvents(ctx context.Context, objects []store.Found, memor
 	if err != nil {
 		return err
 	}
-	ids := make([]int64, 0, len(objects))
-	for _, f := range objects {
-		ids = append(ids, f.ID)
-	}
-	var events map[int64][][]byte
-	err = memory.search(func() (err error) {
-		events, err = h.store.Within(memory.bounds(false)).Events(ctx, ids)
-		return err
-	})
+	events, err := h.eventsOf(ctx, v, objects, memory)
 	if err != nil {
 		return err
 	}
-	for i := range objects {
-		of := events[objects[i].ID]
-		if !v.AllowsAll(objects[i].Cluster, objects[i].GroupResource()) {
-			if of, err = readableEvents(v, objects[i].Cluster, of); err != nil {
-				return err
-			}
-		}
+	for i, of := range events {
 		if len(of) > 0 {
 			if objects[i].JSON, err = withEvents(objects[i].JSON, of, memory); err != nil {
 				return err
@@ -55,6 +41,32 @@ func (h *Handler) injectEvents(ctx context.Context, objects []store.Found, memor
 		}
 	}
 	return nil
+}
+
+// eventsOf returns the events of each object, as far as the reader may see them.
+func (h *Handler) eventsOf(ctx context.Context, v *rights.AccessSet, objects []store.Found, memory *held) ([][][]byte, error) {
+	ids := make([]int64, 0, len(objects))
+	for _, f := range objects {
+		ids = append(ids, f.ID)
+	}
+	var events map[int64][][]byte
+	err := memory.search(func() (err error) {
+		events, err = h.store.Within(memory.bounds(false)).Events(ctx, ids)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	all := make([][][]byte, len(objects))
+	for i := range objects {
+		all[i] = events[objects[i].ID]
+		if !v.AllowsAll(objects[i].Cluster, objects[i].GroupResource()) {
+			if all[i], err = readableEvents(v, objects[i].Cluster, all[i]); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return all, nil
 }
 
 // eventsResources are the resources of events. Both show the same objects.

@@ -117,6 +117,8 @@ func (h *Handler) answer(w http.ResponseWriter, req *http.Request, n *Nested) er
 	switch {
 	case isReview(n):
 		return h.review(w, req, n)
+	case n.Info.Subresource == relationsSubresource:
+		return h.relations(w, req, n)
 	case n.Info.Subresource != "":
 		return noSubresource(n)
 	case n.Info.IsResourceRequest:

@@ -60,10 +60,23 @@ func nestedIn(method, path string, watch bool) *Nested {
 	// Only a query can make it fail.
 	n.Info, _ = infos.NewRequestInfo(inner)
 	n.Info.Path = path
+	n.ofNamespace()
 	if n.Info.Verb == "head" {
 		n.Info.Verb = "get"
 	}
 	return n
+}
+
+// ofNamespace has a request for the relations of a Namespace be one, which Kubernetes takes for one for objects of a resource relations.
+func (n *Nested) ofNamespace() {
+	info := n.Info
+	if info.APIGroup == "" && info.Resource == relationsSubresource && info.Namespace != "" && info.Name == "" {
+		info.Resource, info.Name, info.Subresource = "namespaces", info.Namespace, relationsSubresource
+		info.Parts = []string{info.Resource, info.Name, info.Subresource}
+		if info.Verb == "list" || info.Verb == "watch" {
+			info.Verb = "get"
+		}
+	}
 }
 
 // isWatch reads the parameter watch, as RequestInfoFactory does.

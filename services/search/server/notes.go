@@ -32,6 +32,7 @@ func WithNotes(chain http.Handler) http.Handler {
 type notes struct {
 	nested    atomic.Pointer[Nested]
 	accessSet atomic.Pointer[rights.AccessSet]
+	listed    atomic.Pointer[rights.AccessSet]
 	again     atomic.Pointer[decision]
 	judge     atomic.Pointer[judge]
 }
@@ -111,6 +112,23 @@ func accessSetFrom(ctx context.Context) (*rights.AccessSet, error) {
 		return nil, apierrors.NewInternalError(errors.New("there is no decision about what the reader may see"))
 	}
 	return noted.accessSet.Load(), nil
+}
+
+// noteListed keeps what the reader may list, for a request that gets an object and lists others.
+func noteListed(ctx context.Context, accessSet *rights.AccessSet) {
+	if noted, ok := ctx.Value(noteKey{}).(*notes); ok {
+		noted.listed.Store(accessSet)
+	}
+}
+
+// listedFrom returns what noteListed has kept for the reader of a request.
+func listedFrom(ctx context.Context) (*rights.AccessSet, error) {
+	noted, _ := ctx.Value(noteKey{}).(*notes)
+	reader, _ := request.UserFrom(ctx)
+	if noted == nil || reader == nil || noted.listed.Load() == nil || noted.listed.Load().Reader() != reader {
+		return nil, apierrors.NewInternalError(errors.New("there is no decision about what the reader may list"))
+	}
+	return noted.listed.Load(), nil
 }
 
 // attempts bounds how often a search begins again because rights have changed meanwhile.

@@ -94,6 +94,8 @@ type conditions interface {
 	FindsByTerms(r labels.Requirement, kinds int) bool
 	// UnpacksObjects reports whether comparing a field takes so long that an object should be unpacked once only.
 	UnpacksObjects() bool
+	// FindsFields reports whether an index finds the objects with a value in a field.
+	FindsFields() bool
 	// SizeOf returns the bytes that a column takes, and WithoutKey the JSON object of a column without a key.
 	SizeOf(column string) string
 	WithoutKey(column, key string) string

@@ -151,6 +151,7 @@ func (mysqlFamily) placeholder(t *strings.Builder, _ int) { t.WriteByte('?') }
 func (mysqlFamily) beforePairs() string                   { return "(" }
 func (mysqlFamily) ComparesRows() bool                    { return false }
 func (mysqlFamily) UnpacksObjects() bool                  { return false }
+func (mysqlFamily) FindsFields() bool                     { return false }
 func (mysqlFamily) SizeOf(column string) string           { return "LENGTH(" + column + ")" }
 
 // DeleteSome limits a DELETE, which the others cannot. MySQL cannot select from what it deletes from.

@@ -160,6 +160,7 @@ func (postgres) LabelsAreColumn() bool         { return true }
 func (postgres) beforePairs() string           { return "(" }
 func (postgres) ComparesRows() bool            { return true }
 func (postgres) UnpacksObjects() bool          { return true }
+func (postgres) FindsFields() bool             { return true }
 func (postgres) SizeOf(column string) string   { return "pg_column_size(" + column + ")" }
 
 func (d postgres) DeleteSome(table, key string, limit int, which string, values ...any) *Statement {

@@ -122,6 +122,7 @@ func (sqlite) placeholder(t *strings.Builder, _ int) { t.WriteByte('?') }
 func (sqlite) beforePairs() string                   { return "(VALUES " }
 func (sqlite) ComparesRows() bool                    { return true }
 func (sqlite) UnpacksObjects() bool                  { return false }
+func (sqlite) FindsFields() bool                     { return false }
 func (sqlite) SizeOf(column string) string           { return "octet_length(" + column + ")" }
 
 func (d sqlite) DeleteSome(table, key string, limit int, which string, values ...any) *Statement {

@@ -19,6 +19,11 @@ func GetOpenAPIDefinitions(ref common.ReferenceCallback) map[string]common.OpenA
 		v1beta1.CollectionResource{}.OpenAPIModelName():     schema_search_apis_search_v1beta1_CollectionResource(ref),
 		v1beta1.CollectionResourceList{}.OpenAPIModelName(): schema_search_apis_search_v1beta1_CollectionResourceList(ref),
 		v1beta1.CollectionResourceType{}.OpenAPIModelName(): schema_search_apis_search_v1beta1_CollectionResourceType(ref),
+		v1beta1.ObjectRelations{}.OpenAPIModelName():        schema_search_apis_search_v1beta1_ObjectRelations(ref),
+		v1beta1.RelatedEvent{}.OpenAPIModelName():           schema_search_apis_search_v1beta1_RelatedEvent(ref),
+		v1beta1.RelatedObject{}.OpenAPIModelName():          schema_search_apis_search_v1beta1_RelatedObject(ref),
+		v1beta1.Relation{}.OpenAPIModelName():               schema_search_apis_search_v1beta1_Relation(ref),
+		v1beta1.RelationsLeftOff{}.OpenAPIModelName():       schema_search_apis_search_v1beta1_RelationsLeftOff(ref),
 		v1beta1.Resources{}.OpenAPIModelName():              schema_search_apis_search_v1beta1_Resources(ref),
 	}
 }
@@ -184,6 +189,369 @@ func schema_search_apis_search_v1beta1_CollectionResourceType(ref common.Referen
 						},
 					},
 				},
+			},
+		},
+	}
+}
+
+func schema_search_apis_search_v1beta1_ObjectRelations(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "ObjectRelations are the objects of a cluster that are related to one of its objects, as far as the reader may list them.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"kind": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Kind is a string value representing the REST resource this object represents. Servers may infer this from the endpoint the client submits requests to. Cannot be updated. In CamelCase. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#types-kinds",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"apiVersion": {
+						SchemaProps: spec.SchemaProps{
+							Description: "APIVersion defines the versioned schema of this representation of an object. Servers should convert recognized schemas to the latest internal value, and may reject unrecognized values. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#resources",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"metadata": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Name, namespace and UID of the object. The resourceVersion is the revision of search that the answer shows.",
+							Default:     map[string]interface{}{},
+							Ref:         ref("k8s.io/apimachinery/pkg/apis/meta/v1.ObjectMeta"),
+						},
+					},
+					"object": {
+						SchemaProps: spec.SchemaProps{
+							Description: "The object that the relations are about.",
+							Default:     map[string]interface{}{},
+							Ref:         ref(v1beta1.RelatedObject{}.OpenAPIModelName()),
+						},
+					},
+					"relations": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Relations of the object.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Ref: ref(v1beta1.Relation{}.OpenAPIModelName()),
+									},
+								},
+							},
+						},
+					},
+					"leftOff": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Related objects that the answer has no room for. Objects that the reader may not list do not count.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Ref: ref(v1beta1.RelationsLeftOff{}.OpenAPIModelName()),
+									},
+								},
+							},
+						},
+					},
+					"incomplete": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Set if search has stopped to look for relations, because the object, or what the reader may list of its cluster, has too much.",
+							Type:        []string{"boolean"},
+							Format:      "",
+						},
+					},
+					"events": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Events about the object, the latest first.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Ref: ref(v1beta1.RelatedEvent{}.OpenAPIModelName()),
+									},
+								},
+							},
+						},
+					},
+				},
+				Required: []string{"object"},
+			},
+		},
+		Dependencies: []string{
+			v1beta1.RelatedEvent{}.OpenAPIModelName(), v1beta1.RelatedObject{}.OpenAPIModelName(), v1beta1.Relation{}.OpenAPIModelName(), v1beta1.RelationsLeftOff{}.OpenAPIModelName(), "k8s.io/apimachinery/pkg/apis/meta/v1.ObjectMeta"},
+	}
+}
+
+func schema_search_apis_search_v1beta1_RelatedEvent(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "RelatedEvent is an event about the object.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"namespace": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Namespace and name of the event.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"name": {
+						SchemaProps: spec.SchemaProps{
+							Default: "",
+							Type:    []string{"string"},
+							Format:  "",
+						},
+					},
+					"type": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Normal or Warning.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"reason": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Why it happened, in a word.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"message": {
+						SchemaProps: spec.SchemaProps{
+							Description: "The first 1024 characters of what the event says.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"count": {
+						SchemaProps: spec.SchemaProps{
+							Description: "How often it has happened.",
+							Type:        []string{"integer"},
+							Format:      "int64",
+						},
+					},
+					"lastSeen": {
+						SchemaProps: spec.SchemaProps{
+							Description: "When it has last happened.",
+							Ref:         ref("k8s.io/apimachinery/pkg/apis/meta/v1.Time"),
+						},
+					},
+					"component": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Component that says so.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+				},
+				Required: []string{"name"},
+			},
+		},
+		Dependencies: []string{
+			"k8s.io/apimachinery/pkg/apis/meta/v1.Time"},
+	}
+}
+
+func schema_search_apis_search_v1beta1_RelatedObject(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "RelatedObject names an object of the cluster.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"group": {
+						SchemaProps: spec.SchemaProps{
+							Description: "API group, empty for the core group.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"version": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Version.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"kind": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Kind, as the cluster names it.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"resource": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Plural name of the resource.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"namespace": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Namespace, empty if the object is in none.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"name": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Name.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"uid": {
+						SchemaProps: spec.SchemaProps{
+							Description: "UID.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"creationTimestamp": {
+						SchemaProps: spec.SchemaProps{
+							Description: "When the object was created.",
+							Ref:         ref("k8s.io/apimachinery/pkg/apis/meta/v1.Time"),
+						},
+					},
+				},
+				Required: []string{"version", "kind", "resource", "name"},
+			},
+		},
+		Dependencies: []string{
+			"k8s.io/apimachinery/pkg/apis/meta/v1.Time"},
+	}
+}
+
+func schema_search_apis_search_v1beta1_Relation(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "Relation is a related object, and how it is related.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"type": {
+						SchemaProps: spec.SchemaProps{
+							Description: "In which way one of the objects points at the other one.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"direction": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Outgoing if the object points at the related one, or Incoming.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"distance": {
+						SchemaProps: spec.SchemaProps{
+							Description: "1 for a direct relation. It is greater for the owners of owners, and the objects that owned objects own.",
+							Default:     0,
+							Type:        []string{"integer"},
+							Format:      "int32",
+						},
+					},
+					"object": {
+						SchemaProps: spec.SchemaProps{
+							Description: "The related object.",
+							Default:     map[string]interface{}{},
+							Ref:         ref(v1beta1.RelatedObject{}.OpenAPIModelName()),
+						},
+					},
+					"via": {
+						SchemaProps: spec.SchemaProps{
+							Description: "The object in between, if the distance is greater than 1.",
+							Ref:         ref(v1beta1.RelatedObject{}.OpenAPIModelName()),
+						},
+					},
+					"fields": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Paths of the fields that point at the other object.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Type:   []string{"string"},
+										Format: "",
+									},
+								},
+							},
+						},
+					},
+				},
+				Required: []string{"type", "direction", "distance", "object"},
+			},
+		},
+		Dependencies: []string{
+			v1beta1.RelatedObject{}.OpenAPIModelName()},
+	}
+}
+
+func schema_search_apis_search_v1beta1_RelationsLeftOff(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "RelationsLeftOff counts related objects of a resource that an answer has no room for.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"type": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Type of the relations.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"direction": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Direction of the relations.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"group": {
+						SchemaProps: spec.SchemaProps{
+							Description: "API group of the objects.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"resource": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Plural name of their resource.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"count": {
+						SchemaProps: spec.SchemaProps{
+							Description: "How many these are.",
+							Default:     0,
+							Type:        []string{"integer"},
+							Format:      "int64",
+						},
+					},
+					"more": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Set if there are more than Count.",
+							Type:        []string{"boolean"},
+							Format:      "",
+						},
+					},
+				},
+				Required: []string{"type", "direction", "resource", "count"},
 			},
 		},
 	}

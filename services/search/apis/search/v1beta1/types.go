@@ -69,7 +69,7 @@ type CollectionResourceList struct {
 
 // AddToScheme adds the kinds.
 func AddToScheme(s *runtime.Scheme) error {
-	s.AddKnownTypes(GroupVersion, &Resources{}, &CollectionResource{}, &CollectionResourceList{})
+	s.AddKnownTypes(GroupVersion, &Resources{}, &CollectionResource{}, &CollectionResourceList{}, &ObjectRelations{})
 	metav1.AddToGroupVersion(s, GroupVersion)
 	return nil
 }

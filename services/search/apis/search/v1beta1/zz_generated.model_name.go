@@ -24,6 +24,31 @@ func (in CollectionResourceType) OpenAPIModelName() string {
 }
 
 // OpenAPIModelName returns the OpenAPI model name for this type.
+func (in ObjectRelations) OpenAPIModelName() string {
+	return "io.clusterpedia.v1beta1.ObjectRelations"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in RelatedEvent) OpenAPIModelName() string {
+	return "io.clusterpedia.v1beta1.RelatedEvent"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in RelatedObject) OpenAPIModelName() string {
+	return "io.clusterpedia.v1beta1.RelatedObject"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in Relation) OpenAPIModelName() string {
+	return "io.clusterpedia.v1beta1.Relation"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in RelationsLeftOff) OpenAPIModelName() string {
+	return "io.clusterpedia.v1beta1.RelationsLeftOff"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
 func (in Resources) OpenAPIModelName() string {
 	return "io.clusterpedia.v1beta1.Resources"
 }
