@@ -4,7 +4,7 @@
 ##@ Test
 
 .PHONY: test
-test: test-unit test-integration ## Run all tests; builds what they need. With -j2, the unit tests run beside the first integration tests.
+test: test-unit test-integration ## Run all tests; builds what they need. With -j2, the unit tests run beside the integration tests that mostly wait.
 
 # The tests of the chart take longest, and so start first.
 .PHONY: test-unit
@@ -22,19 +22,23 @@ LONG_TESTS := ./test/suites/docs ./test/disturb/partitions ./test/compare/intros
 API_TESTS := ./apiservice/apitest ./examples/wardle
 # Services leave here which rights other services use. A right that no test uses fails the run.
 RIGHTS_USED := $(abspath $(BIN))/rights-used
-.PHONY: test-integration
-test-integration: export TRIPOD_RIGHTS_USED_DIR = $(RIGHTS_USED)
-test-integration: export TEST_TRIPOD := 1
-test-integration: export PATH := $(abspath $(BIN)):$(PATH)
-test-integration: build wardle controllers test-assets $(TOOLS)/gotestsum ## Run the tests that start the real binaries (TESTS=./test/suites/envtest/... for some).
-	@rm -rf $(RIGHTS_USED) && mkdir -p $(RIGHTS_USED)
+.PHONY: test-integration test-waiting test-busy
+test-integration test-waiting test-busy: export TRIPOD_RIGHTS_USED_DIR = $(RIGHTS_USED)
+test-integration test-waiting test-busy: export TEST_TRIPOD := 1
+test-integration test-waiting test-busy: export PATH := $(abspath $(BIN)):$(PATH)
 ifdef TESTS
+test-integration: build wardle controllers test-assets $(TOOLS)/gotestsum
 	$(GOTESTSUM) -- $(GO_TEST_FLAGS) -count=1 -p 1 -timeout 20m $(TESTS)
 else
-	$(GOTESTSUM) $(RERUN_FAILS) --packages="$(LONG_TESTS) $(API_TESTS) $$(go list ./test/... | grep -v -e /suites/upgrade$$ $(BUSY_TESTS:./%=-e /%$$) | tr '\n' ' ')" -- $(GO_TEST_FLAGS) -count=1 -p 4 -timeout 20m
-	$(GOTESTSUM) $(RERUN_FAILS) --packages="$(BUSY_TESTS)" -- $(GO_TEST_FLAGS) -count=1 -p 1 -timeout 20m
+test-integration: test-busy ## Run the tests that start the real binaries (TESTS=./test/suites/envtest/... for some).
 	go run ./hack/rights-used $(RIGHTS_USED)
 endif
+test-waiting: build wardle controllers test-assets $(TOOLS)/gotestsum
+	@rm -rf $(RIGHTS_USED) && mkdir -p $(RIGHTS_USED)
+	$(GOTESTSUM) $(RERUN_FAILS) --packages="$(LONG_TESTS) $(API_TESTS) $$(go list ./test/... | grep -v -e /suites/upgrade$$ $(BUSY_TESTS:./%=-e /%$$) | tr '\n' ' ')" -- $(GO_TEST_FLAGS) -count=1 -p 4 -timeout 20m
+# In `make -j2 test`, they wait for the unit tests, too.
+test-busy: test-waiting $(if $(filter test,$(MAKECMDGOALS)),test-unit)
+	$(GOTESTSUM) $(RERUN_FAILS) --packages="$(BUSY_TESTS)" -- $(GO_TEST_FLAGS) -count=1 -p 1 -timeout 20m
 
 # The programs of the older version are those of its copy (docs/kubernetes-versions.md).
 OLDER ?= $(firstword $(OLDER_KUBES))
