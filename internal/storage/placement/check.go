@@ -23,7 +23,8 @@ const readsAtOnce = 100
 // know which service uses them. It comes before the first storage.
 //
 // A server that only looks like etcd to kube-apiserver, such as kine, knows no transactions but those of kube-apiserver. It can have
-// neither fences nor records, so no group moves to or from it, and its groups have no etcds of their own. Only etcd has a cluster ID.
+// neither fences nor records, so no group moves to or from it, and its groups have no etcds of their own. Only etcd says which cluster,
+// member and term its answers are of.
 func (g *Groups) Check(ctx context.Context, serves func(group string) bool) error {
 	shared, err := g.Clients.Client(&g.Shared)
 	if err != nil {
@@ -34,7 +35,8 @@ func (g *Groups) Check(ctx context.Context, serves func(group string) bool) erro
 	if err != nil {
 		return fmt.Errorf("cannot read CustomResourceDefinitions: %w", err)
 	}
-	g.fixed = answer.Header.GetClusterId() == 0
+	header := answer.Header
+	g.fixed = header.GetClusterId() == 0 && header.GetMemberId() == 0 && header.GetRaftTerm() == 0
 	var others []string
 	for _, kv := range answer.Kvs {
 		_, name, _ := strings.Cut(strings.TrimPrefix(string(kv.Key), directory), ".")
