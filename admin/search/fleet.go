@@ -31,9 +31,8 @@ import (
 const (
 	// contextAnnotation is the context of the caller, by which remove finds the cluster.
 	contextAnnotation = "tripod-k8s.io/context"
-	// accountAnnotation is the service account in the cluster, as NAMESPACE/NAME, and secretAnnotation the Secret in the hub.
+	// accountAnnotation is the service account in the cluster, as NAMESPACE/NAME.
 	accountAnnotation = "tripod-k8s.io/account"
-	secretAnnotation  = "tripod-k8s.io/credentials" //nolint:gosec // it is the name of an annotation
 	// loginAnnotation is the server of that context.
 	loginAnnotation = "tripod-k8s.io/login-server"
 )
@@ -300,7 +299,7 @@ func (f *Fleet) ensureNamespace(ctx context.Context) error {
 func (f *Fleet) putCluster(ctx context.Context, hub *side, one *Added, name string) (*Change, error) {
 	key := func(key string) *v1alpha2.SecretKey { return &v1alpha2.SecretKey{Name: name, Key: key} }
 	object, err := pediaCluster(one.Name, map[string]string{
-		contextAnnotation: one.Context, accountAnnotation: one.Account, secretAnnotation: one.Secret, ownerAnnotation: hub.owner,
+		contextAnnotation: one.Context, accountAnnotation: one.Account, ownerAnnotation: hub.owner,
 		loginAnnotation: one.login.Host,
 	}, &v1alpha2.ClusterSpec{
 		APIServer:          one.Server,

@@ -255,7 +255,6 @@ func TestAFleetIsAddedByItsContexts(t *testing.T) {
 		t.Helper()
 		patchCluster(t, "fleet-east", fmt.Sprintf(`{"metadata": {"annotations": {%q: %s}}}`, key, value))
 	}
-	annotate("tripod-k8s.io/credentials", `"elsewhere/other"`)
 	annotate("tripod-k8s.io/account", `null`)
 	assert.Contains(t, c.fails("clusters", "remove", "fleet-east"), "no longer says in which namespace: remove the service account tripod-search-")
 	annotate("tripod-k8s.io/account", strconv.Quote(all[0].ServiceAccount))
