@@ -30,7 +30,7 @@ type-check: ## Check the types of all packages and tests without compiling what 
 
 .PHONY: verify-darwin
 verify-darwin: ## Check the types of the programs and their tests for macOS, without compiling what they import.
-	go run -trimpath -exec 'env GOOS=darwin GOARCH=arm64' ./hack/type-check ./cmd/... ./local/... ./admin/... ./services/...
+	go run -trimpath -exec 'env GOOS=darwin GOARCH=arm64' ./hack/type-check ./cmd/... ./console/... ./local/... ./admin/... ./services/...
 
 .PHONY: bump-kubernetes
 bump-kubernetes: ## Require another version of Kubernetes, and say what a person must look at (VERSION=v1.X.Y).

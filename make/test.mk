@@ -54,6 +54,10 @@ test-partitions: export TEST_EXTENSIONS_PARTITIONS := a=example.com b=*.example.
 test-partitions: build wardle test-assets ## Run the comparisons with kube-apiserver that are about custom resources, and envtest, with extensions in three parts; 5 minutes.
 	$(GOTESTSUM) -- $(GO_TEST_FLAGS) -count=1 -timeout 30m ./test/compare/behaviour ./test/compare/admission ./test/suites/envtest
 
+.PHONY: console-screenshots
+console-screenshots: build test-assets ## Take the pictures of docs/console.md again, with Chromium.
+	CONSOLE_SCREENSHOTS=$(abspath docs/images) go test $(GO_TEST_FLAGS) -count=1 ./test/suites/console
+
 FUZZTIME := 1m
 .PHONY: fuzz
 fuzz: ## Run each fuzz target for a minute (FUZZTIME=10s FUZZ=Headers). What fails becomes a test case in testdata/fuzz.

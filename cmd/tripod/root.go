@@ -57,6 +57,7 @@ func newRootCommand() *cobra.Command {
 		newDebugCommand(),
 		newMigrateCommand(),
 		newSearchCommand(),
+		newConsoleCommand(),
 		newNewCommand(),
 		newVersionCommand(),
 	)

@@ -1,0 +1,15 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package console shows the objects of many clusters in a browser: `tripod console`. It serves pages at a loopback address, and reads
+// search with the credentials of the caller. It changes nothing, and has no rights of its own.
+//
+// A request takes this way:
+//
+//   - [github.com/tripod-k8s/tripod/console/access] admits requests of the caller's own browser.
+//   - [github.com/tripod-k8s/tripod/console/pages] has the views, and writes HTML without scripts.
+//   - [github.com/tripod-k8s/tripod/console/query] turns the text of the search box into parameters of search.
+//   - [github.com/tripod-k8s/tripod/console/hub] reads the API server, and sends nothing that could change an object.
+//
+// Each name and value of a cluster is hostile text. html/template escapes it, and the Content-Security-Policy forbids all scripts.
+package console

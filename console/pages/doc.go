@@ -1,0 +1,7 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package pages has the views of the console: results of a search (find.go), an object (object.go) with its relations and its history, the
+// same object in two clusters, and exports. Pages are HTML without scripts. A path has one function that reads search and fills a model,
+// and one template that shows it.
+package pages

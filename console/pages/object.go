@@ -1,0 +1,182 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package pages
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+
+	"golang.org/x/sync/errgroup"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/yaml"
+
+	"github.com/tripod-k8s/tripod/services/search/apis/search/v1beta1"
+)
+
+// Bounds of the text of an object.
+const (
+	maxShown   = 512 << 10
+	maxNesting = 40
+)
+
+// maxElsewhere is how many other clusters with the same object are shown.
+const maxElsewhere = 100
+
+// objectPage is the model of an object.
+type objectPage struct {
+	layout
+	identity
+	Kind, Created, Past string
+	// YAML is the object, and Cut whether it is longer.
+	YAML string
+	Cut  bool
+	// Owners and Owned are trees. Related are other relations.
+	Owners, Owned []treeNode
+	Related       []relationGroup
+	Events        []event
+	History       history
+	Elsewhere     []elsewhere
+	// Notes say what could not be shown.
+	Notes        []string
+	Kubectl, Raw string
+}
+
+// elsewhere is an object of the same name in another cluster.
+type elsewhere struct {
+	Cluster, Link, Compare, Created string
+}
+
+// object shows an object.
+func (c *console) object(req *http.Request) (model, error) {
+	values := req.URL.Query()
+	id, err := identityOf(values)
+	if err != nil {
+		return nil, err
+	}
+	page := &objectPage{identity: id, Past: values.Get("at")}
+	content, err := c.get(req.Context(), id, page.Past)
+	if err != nil {
+		return nil, err
+	}
+	page.describe(content)
+	loading, ctx := errgroup.WithContext(req.Context())
+	notes := make([]string, 3)
+	load := func(i int, what string, read func(context.Context) error) {
+		loading.Go(func() error {
+			if err := read(ctx); err != nil && ctx.Err() == nil {
+				notes[i] = what + ": " + err.Error()
+			}
+			return ctx.Err()
+		})
+	}
+	load(0, "Relations", func(ctx context.Context) error { return c.relations(ctx, page, content) })
+	load(1, "History", func(ctx context.Context) (err error) {
+		page.History, err = c.history(ctx, id)
+		return err
+	})
+	load(2, "Other clusters", func(ctx context.Context) (err error) {
+		page.Elsewhere, err = c.elsewhere(ctx, id)
+		return err
+	})
+	if err := loading.Wait(); err != nil {
+		return nil, fmt.Errorf("search takes too long to answer: %w", err)
+	}
+	page.Notes = append(page.Notes, slices.DeleteFunc(notes, func(note string) bool { return note == "" })...)
+	return page, nil
+}
+
+// get reads an object, at a moment if one is given.
+func (c *console) get(ctx context.Context, id identity, at string) (*unstructured.Unstructured, error) {
+	values := url.Values{}
+	if at != "" {
+		values.Set("at", at)
+	}
+	answer, err := c.hub.Get(ctx, id.path(), values, "application/json")
+	if err != nil {
+		return nil, err
+	}
+	content := &unstructured.Unstructured{}
+	if err := json.Unmarshal(answer.Body, &content.Object); err != nil || content.Object == nil {
+		return nil, errors.New("search answers with something else than an object")
+	}
+	return content, nil
+}
+
+// describe fills what the object itself says.
+func (p *objectPage) describe(content *unstructured.Unstructured) {
+	p.Kind = kindText(content.GroupVersionKind())
+	p.Title = p.Kind + " " + p.Name + " - " + p.Cluster
+	if created := content.GetCreationTimestamp(); !created.IsZero() {
+		p.Created = created.UTC().Format("2006-01-02 15:04:05 UTC")
+	}
+	p.YAML, p.Cut = textOf(content.Object)
+	p.Raw = rawCommand(p.path(), nil)
+}
+
+// textOf returns the YAML of an object, or JSON if it is nested so deep that blanks would be most of the YAML.
+func textOf(content map[string]any) (text string, cut bool) {
+	encode := yaml.Marshal
+	if nesting(content) > maxNesting {
+		encode = json.Marshal
+	}
+	encoded, err := encode(content)
+	if err != nil {
+		return "The object cannot be shown: " + err.Error(), false
+	}
+	if len(encoded) > maxShown {
+		return strings.ToValidUTF8(string(encoded[:maxShown]), ""), true
+	}
+	return string(encoded), false
+}
+
+func nesting(value any) int {
+	deepest := 0
+	switch value := value.(type) {
+	case map[string]any:
+		for _, v := range value {
+			deepest = max(deepest, nesting(v))
+		}
+	case []any:
+		for _, v := range value {
+			deepest = max(deepest, nesting(v))
+		}
+	default:
+		return 0
+	}
+	return deepest + 1
+}
+
+// elsewhere finds objects of the same resource, namespace and name in other clusters.
+func (c *console) elsewhere(ctx context.Context, id identity) (others []elsewhere, err error) {
+	values := url.Values{"names": {id.Name}, "onlyMetadata": {"true"}, "limit": {fmt.Sprint(maxElsewhere)}}
+	answer, err := c.hub.Get(ctx, id.everywhere(), values, "application/json")
+	if err != nil {
+		return nil, err
+	}
+	var list metav1.PartialObjectMetadataList
+	if err := json.Unmarshal(answer.Body, &list); err != nil {
+		return nil, errors.New("search answers with something else than objects")
+	}
+	for i := range list.Items {
+		item := &list.Items[i]
+		cluster := item.Annotations[v1beta1.ClusterAnnotation]
+		if cluster == id.Cluster || cluster == "" || item.Name != id.Name || item.Namespace != id.Namespace {
+			continue
+		}
+		other := id
+		other.Cluster = cluster
+		compare := id.values()
+		compare.Set("with", cluster)
+		others = append(others, elsewhere{cluster, other.Link(), "compare?" + compare.Encode(), ageOf(item.CreationTimestamp.Time)})
+	}
+	return others, nil
+}

@@ -1,0 +1,165 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package pages
+
+import (
+	"bytes"
+	"embed"
+	"errors"
+	"html/template"
+	"io/fs"
+	"net/http"
+	"strings"
+	"sync"
+
+	"github.com/tripod-k8s/tripod/console/hub"
+)
+
+//go:embed templates assets
+var files embed.FS
+
+// templates have one set for each page, with the layout.
+var templates = func() map[string]*template.Template {
+	all := map[string]*template.Template{}
+	layout := template.Must(template.ParseFS(files, "templates/layout.html"))
+	for _, name := range []string{"search", "object", "compare", "error"} {
+		all[name] = template.Must(template.Must(layout.Clone()).ParseFS(files, "templates/"+name+".html"))
+	}
+	return all
+}()
+
+// console serves the pages.
+type console struct {
+	hub *hub.Client
+
+	mu     sync.Mutex
+	reader string
+}
+
+// New returns the pages.
+func New(client *hub.Client) http.Handler {
+	c := &console{hub: client}
+	mux := http.NewServeMux()
+	mux.HandleFunc("/{$}", c.page("search", c.search))
+	mux.HandleFunc("/object", c.page("object", c.object))
+	mux.HandleFunc("/compare", c.page("compare", c.compare))
+	mux.HandleFunc("/results.csv", c.exportCSV)
+	mux.HandleFunc("/results.json", c.exportJSON)
+	assets, err := fs.Sub(files, "assets")
+	if err != nil {
+		panic(err) // the folder is embedded
+	}
+	for _, name := range []string{"console.css", "icon.svg"} {
+		mux.HandleFunc("/"+name, func(w http.ResponseWriter, req *http.Request) {
+			w.Header().Set("Cache-Control", "private, max-age=3600")
+			http.ServeFileFS(w, req, assets, name)
+		})
+	}
+	return mux
+}
+
+// layout is what all pages have.
+type layout struct {
+	Title string
+	// Server is the address of the API server, and Reader the caller.
+	Server, Reader string
+	// Text is that of the search box.
+	Text string
+}
+
+func (l *layout) base() *layout { return l }
+
+// model is that of a page.
+type model interface{ base() *layout }
+
+// failure is the model of a page that cannot be shown.
+type failure struct {
+	layout
+	Code    int
+	Message string
+}
+
+// badRequest is an error in the parameters of a page.
+type badRequest struct{ error }
+
+func (c *console) page(name string, fill func(*http.Request) (model, error)) http.HandlerFunc {
+	return func(w http.ResponseWriter, req *http.Request) {
+		code := http.StatusOK
+		m, err := fill(req)
+		if err != nil {
+			code = codeOf(err)
+			m, name := model(&failure{layout: layout{Title: "Error"}, Code: code, Message: err.Error()}), "error"
+			c.render(w, req, name, code, m)
+			return
+		}
+		c.render(w, req, name, code, m)
+	}
+}
+
+func codeOf(err error) int {
+	if answered := (*hub.Error)(nil); errors.As(err, &answered) {
+		return answered.Code
+	}
+	if errors.As(err, &badRequest{}) {
+		return http.StatusBadRequest
+	}
+	return http.StatusBadGateway
+}
+
+func (c *console) render(w http.ResponseWriter, req *http.Request, name string, code int, m model) {
+	l := m.base()
+	l.Server, l.Reader = c.hub.Server(), c.whoReads(req)
+	if l.Text == "" {
+		l.Text = req.URL.Query().Get("q")
+	}
+	var text bytes.Buffer
+	if err := templates[name].ExecuteTemplate(&text, "layout.html", m); err != nil {
+		http.Error(w, "The page cannot be made: "+err.Error(), http.StatusInternalServerError)
+		return
+	}
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	w.WriteHeader(code)
+	w.Write([]byte(visible(text.String()))) //nolint:errcheck // the client is gone
+}
+
+// whoReads returns the name of the caller, or an empty one if the API server does not tell.
+func (c *console) whoReads(req *http.Request) string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.reader == "" {
+		c.reader, _ = c.hub.Reader(req.Context()) // the page works without it
+	}
+	return c.reader
+}
+
+// visible replaces characters that are not seen, or that change the order of others, by what they are. A name of a cluster could use them
+// to look like another one.
+func visible(text string) string {
+	var out strings.Builder
+	out.Grow(len(text))
+	const hex = "0123456789ABCDEF"
+	for _, r := range text {
+		switch {
+		case r == '\n' || r == '\t' || r >= ' ' && r < 0x7f:
+			out.WriteRune(r)
+		case r < ' ', r >= 0x7f && r < 0xa0, r == 0xad, r == 0x61c, r == 0x180e, r >= 0x200b && r <= 0x200f, r >= 0x2028 && r <= 0x202e,
+			r >= 0x2060 && r <= 0x206f, r == 0xfeff, r >= 0xfff9 && r <= 0xfffb, r >= 0xe0000 && r <= 0xe0fff:
+			out.WriteString("[U+")
+			for shift := max(12, 4*((bitsOf(r)-1)/4)); shift >= 0; shift -= 4 {
+				out.WriteByte(hex[r>>shift&0xf])
+			}
+			out.WriteString("]")
+		default:
+			out.WriteRune(r)
+		}
+	}
+	return out.String()
+}
+
+func bitsOf(r rune) (bits int) {
+	for ; r > 0; r >>= 1 {
+		bits++
+	}
+	return bits
+}

@@ -1,0 +1,208 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package query
+
+import (
+	"fmt"
+	"maps"
+	"net/url"
+	"slices"
+	"strings"
+)
+
+// Bounds of a query. Search has its own.
+const (
+	maxText  = 4 << 10
+	maxParts = 32
+)
+
+// Part is a word, or a parameter with a key.
+type Part struct{ Key, Value string }
+
+// Query is what a person searches for.
+type Query struct{ Parts []Part }
+
+// keys are those of parameters, with their short forms.
+var keys = map[string]string{
+	"kind": "kind", "k": "kind", "cluster": "cluster", "c": "cluster", "namespace": "namespace", "ns": "namespace", "n": "namespace",
+	"name": "name", "label": "label", "l": "label", "field": "field", "f": "field", "image": "image", "owner": "owner", "at": "at",
+	"sort": "sort",
+}
+
+// Keys are the keys of parameters, without the short forms.
+func Keys() []string {
+	return slices.Compact(slices.Sorted(maps.Values(keys)))
+}
+
+// Parse reads the text of the box.
+func Parse(text string) (Query, error) {
+	var q Query
+	if len(text) > maxText {
+		return q, fmt.Errorf("the search has %d characters, at most %d are possible", len(text), maxText)
+	}
+	parts, err := split(text)
+	if err != nil {
+		return q, err
+	}
+	if len(parts) > maxParts {
+		return q, fmt.Errorf("the search has %d parts, at most %d are possible", len(parts), maxParts)
+	}
+	for _, part := range parts {
+		if !part.quoted {
+			if key, value, found := strings.Cut(part.text, ":"); found && keys[key] != "" {
+				if value == "" {
+					return q, fmt.Errorf("%s: needs a value, such as %s", key, examples[keys[key]])
+				}
+				q.Parts = append(q.Parts, Part{keys[key], value})
+				continue
+			}
+		}
+		q.Parts = append(q.Parts, Part{"", part.text})
+	}
+	return q, nil
+}
+
+var examples = map[string]string{
+	"kind": "kind:Pod", "cluster": "cluster:east", "namespace": "namespace:web", "name": "name:front", "label": "label:app=web",
+	"field": "field:status.phase=Failed", "image": "image:nginx", "owner": "owner:UID", "at": "at:5m", "sort": "sort:-created",
+}
+
+type token struct {
+	text string
+	// quoted is whether it begins with a quote, and so has no key.
+	quoted bool
+}
+
+// split divides a text at blanks outside of quotes. In quotes, a backslash is before each quote and backslash.
+func split(text string) (tokens []token, err error) {
+	var now strings.Builder
+	inside, begun, escaped, quoted := false, false, false, false
+	end := func() {
+		if begun && now.Len() > 0 {
+			tokens = append(tokens, token{now.String(), quoted})
+		}
+		now.Reset()
+		begun, quoted = false, false
+	}
+	for _, r := range text {
+		switch {
+		case escaped:
+			now.WriteRune(r)
+			escaped = false
+		case inside && r == '\\':
+			escaped = true
+		case r == '"':
+			quoted = quoted || !begun
+			inside, begun = !inside, true
+		case !inside && strings.ContainsRune(" \t\r\n", r):
+			end()
+		default:
+			now.WriteRune(r)
+			begun = true
+		}
+	}
+	if inside {
+		return nil, fmt.Errorf("a quotation mark has no second one")
+	}
+	end()
+	return tokens, nil
+}
+
+// String returns a text that reads as the same query.
+func (q Query) String() string {
+	texts := make([]string, len(q.Parts))
+	for i, part := range q.Parts {
+		texts[i] = part.String()
+	}
+	return strings.Join(texts, " ")
+}
+
+// String returns the part as the box has it.
+func (p Part) String() string {
+	value := p.Value
+	key, _, found := strings.Cut(value, ":")
+	if strings.ContainsAny(value, " \t\r\n\"\\") || p.Key == "" && found && keys[key] != "" {
+		value = `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(value) + `"`
+	}
+	if p.Key == "" {
+		return value
+	}
+	return p.Key + ":" + value
+}
+
+// Without returns the query without the part at an index.
+func (q Query) Without(index int) Query {
+	return Query{slices.Delete(slices.Clone(q.Parts), index, index+1)}
+}
+
+// With returns the query with a part in place of those of its key.
+func (q Query) With(key, value string) Query {
+	parts := slices.DeleteFunc(slices.Clone(q.Parts), func(p Part) bool { return p.Key == key })
+	return Query{append(parts, Part{key, value})}
+}
+
+// Values returns the values of a key. The empty key is that of words.
+func (q Query) Values(key string) (values []string) {
+	for _, part := range q.Parts {
+		if part.Key == key {
+			values = append(values, part.Value)
+		}
+	}
+	return values
+}
+
+// textFields are the fields in which words are found.
+const textFields = "metadata.name|metadata.namespace|kind|" + imageFields
+
+const imageFields = "spec.containers[].image|spec.template.spec.containers[].image"
+
+// columns are those that search sorts by. Another value of sort is a path of a field.
+var columns = map[string]string{
+	"cluster": "cluster", "namespace": "namespace", "name": "name", "kind": "kind", "created": "created_at", "age": "created_at",
+}
+
+// Parameters returns the parameters of search, without those of the kind and the page.
+func (q Query) Parameters() url.Values {
+	values := url.Values{}
+	for key, parameter := range map[string]string{
+		"cluster": "clusters", "namespace": "namespaces", "name": "names", "label": "labelSelector",
+	} {
+		if all := q.Values(key); len(all) > 0 {
+			values.Set(parameter, strings.Join(all, ","))
+		}
+	}
+	fields := q.Values("field")
+	for _, word := range q.Values("") {
+		fields = append(fields, textFields+" icontains ("+escaper.Replace(word)+")")
+	}
+	for _, image := range q.Values("image") {
+		fields = append(fields, imageFields+" icontains ("+escaper.Replace(image)+")")
+	}
+	if len(fields) > 0 {
+		values.Set("fieldSelector", strings.Join(fields, ","))
+	}
+	for key, parameter := range map[string]string{"owner": "ownerUID", "at": "at"} {
+		if all := q.Values(key); len(all) > 0 {
+			values.Set(parameter, all[len(all)-1])
+		}
+	}
+	var order []string
+	for _, by := range q.Values("sort") {
+		name, downwards := strings.CutPrefix(by, "-")
+		if column := columns[strings.ToLower(name)]; column != "" {
+			name = column
+		}
+		if downwards {
+			name += " desc"
+		}
+		order = append(order, name)
+	}
+	if len(order) > 0 {
+		values.Set("orderby", strings.Join(order, ","))
+	}
+	return values
+}
+
+// escaper has each character of a text in a list of a field selector be meant literally.
+var escaper = strings.NewReplacer(`\`, `\\`, `"`, `\"`, ",", `\,`, "(", `\(`, ")", `\)`, " ", `\ `, "\t", "\\\t", "\n", "\\\n")

@@ -1,0 +1,80 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package query
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+func TestParametersOfTheBox(t *testing.T) {
+	t.Parallel()
+	const words = "metadata.name|metadata.namespace|kind|spec.containers[].image|spec.template.spec.containers[].image icontains "
+	for text, want := range map[string]string{
+		"":                                    "",
+		"kind:Pod":                            "",
+		"cluster:a c:b ns:web name:x":         "clusters=a,b namespaces=web names=x",
+		"label:app=x l:tier":                  "labelSelector=app=x,tier",
+		"front shop":                          "fieldSelector=" + words + "(front)," + words + "(shop)",
+		"nginx:1.25":                          "fieldSelector=" + words + "(nginx:1.25)",
+		`"a b"`:                               "fieldSelector=" + words + `(a\ b)`,
+		`x)y`:                                 "fieldSelector=" + words + `(x\)y)`,
+		`field:"status.phase in (Failed)"`:    "fieldSelector=status.phase in (Failed)",
+		"sort:-created sort:name sort:spec.a": "orderby=created_at desc,name,spec.a",
+		"at:5m owner:1-2":                     "at=5m ownerUID=1-2",
+		`"kind:Pod"`:                          "fieldSelector=" + words + "(kind:Pod)",
+		"image:example.com/a,b":               `fieldSelector=spec.containers[].image|spec.template.spec.containers[].image icontains (example.com/a\,b)`,
+		`metadata.name="x`:                    "error: a quotation mark has no second one",
+		"kind:":                               "error: kind: needs a value, such as kind:Pod",
+		"a\tb\n":                              "fieldSelector=" + words + "(a)," + words + "(b)",
+	} {
+		q, err := Parse(text)
+		got := ""
+		if err != nil {
+			got = "error: " + err.Error()
+		} else {
+			values := q.Parameters()
+			for _, name := range []string{"at", "clusters", "namespaces", "names", "labelSelector", "fieldSelector", "orderby", "ownerUID"} {
+				if values.Has(name) {
+					if got != "" {
+						got += " "
+					}
+					got += name + "=" + values.Get(name)
+				}
+			}
+		}
+		assert.Equal(t, want, got, "%q", text)
+	}
+}
+
+func TestChipsAreRemovedAndReplaced(t *testing.T) {
+	t.Parallel()
+	q, err := Parse(`kind:Pod front "a b" sort:name`)
+	require.NoError(t, err)
+	assert.Equal(t, `front "a b" sort:name`, q.Without(0).String())
+	assert.Equal(t, `kind:Pod front "a b" sort:-name`, q.With("sort", "-name").String())
+	assert.Equal(t, []string{"front", "a b"}, q.Values(""))
+}
+
+// FuzzParse has the text of a query read as the same query.
+func FuzzParse(f *testing.F) {
+	for _, seed := range []string{"", "kind:Pod a", `"kind:Pod" label:"a b"`, `"\\\""`, "a:b:c", `x"y z"`, `name:":"`} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		q, err := Parse(text)
+		if err != nil {
+			return
+		}
+		again, err := Parse(q.String())
+		if len(q.String()) > maxText {
+			return
+		}
+		require.NoError(t, err, "%q", q.String())
+		require.Equal(t, q, again, "%q", q.String())
+		q.Parameters()
+	})
+}
