@@ -13,7 +13,7 @@ import (
 // FuzzParameters has clients send parameters. What is accepted must be fit for the paths and the columns of SQL.
 func FuzzParameters(f *testing.F) {
 	for _, query := range []string{
-		"", "limit=5&continue=3", "continue=eyJyZXZpc2lvbiI6NSwiYWZ0ZXIiOjN9&at=10m&differsFrom=now", "orderby=name+desc,cluster", "orderby=spec.a['b,c']+desc,.d[3].e", "fieldSelector=spec.containers[].image%3Dnginx", `fieldSelector=a['b/c']."d"[3]+in+("x",+y)`,
+		"words=a+B%00+c", "labelSelector=search.clusterpedia.io%2Fwords+in+(a,b)", "", "limit=5&continue=3", "continue=eyJyZXZpc2lvbiI6NSwiYWZ0ZXIiOjN9&at=10m&differsFrom=now", "orderby=name+desc,cluster", "orderby=spec.a['b,c']+desc,.d[3].e", "fieldSelector=spec.containers[].image%3Dnginx", `fieldSelector=a['b/c']."d"[3]+in+("x",+y)`,
 		"labelSelector=search.clusterpedia.io%2Forderby+in+(name_desc,cluster),a%3Db", "ownerName=web&ownerSeniority=2&since=2026-01-01",
 	} {
 		f.Add(query)
@@ -40,6 +40,11 @@ func FuzzParameters(f *testing.F) {
 				}
 				checkPath(t, path)
 			}
+		}
+		if len(q.Words) > maxWords || slices.ContainsFunc(q.Words, func(word string) bool {
+			return word == "" || strings.ContainsAny(word, " \x00") || word != Lowered(word)
+		}) {
+			t.Errorf("words %q", q.Words)
 		}
 		if q.Limit < 0 || q.Offset < 0 || q.Owner != nil && (q.Owner.Seniority < 0 || q.Owner.Seniority > maxSeniority) {
 			t.Errorf("numbers of %+v", q)

@@ -57,13 +57,13 @@ func (f Field) texts() []string {
 	}
 	lower := make([]string, len(f.Values))
 	for i, value := range f.Values {
-		lower[i] = lowered(value)
+		lower[i] = Lowered(value)
 	}
 	return lower
 }
 
-// lowered returns a text in which a to z stand for A to Z. Databases disagree about other letters.
-func lowered(text string) string {
+// Lowered returns a text in which a to z stand for A to Z. Databases disagree about other letters.
+func Lowered(text string) string {
 	return strings.Map(func(r rune) rune {
 		if 'A' <= r && r <= 'Z' {
 			r += 'a' - 'A'

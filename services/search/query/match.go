@@ -120,6 +120,9 @@ func (m *Matcher) Matches(s *Subject) bool {
 	if q.Owner != nil && q.Owner.UID != "" && q.Owner.Seniority == 0 && !slices.Contains(s.Owners(), q.Owner.UID) {
 		return false
 	}
+	if !q.hasWords(s) {
+		return false
+	}
 	if len(q.Fields) == 0 {
 		return true
 	}
@@ -153,7 +156,7 @@ func (c Condition) holdsFor(value jsontext.Value) bool {
 	}
 	text, scalar := textOf(value)
 	if c.IgnoreCase {
-		text = lowered(text)
+		text = Lowered(text)
 	}
 	return scalar && slices.ContainsFunc(c.Values, func(value string) bool {
 		switch c.Text {

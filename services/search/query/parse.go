@@ -61,6 +61,7 @@ var parameters = []parameter{
 	{label: "with-continue", query: "withContinue", set: yes(func(q *Query, v bool) { q.WithContinue = v })},
 	{label: "with-remaining-count", query: "withRemainingCount", set: yes(func(q *Query, v bool) { q.WithRemaining = v })},
 	{label: "fuzzy-name", set: setFuzzy},
+	{label: "words", query: "words", set: setWords},
 	{label: "inject-events", query: "injectEvents", set: yes(func(q *Query, v bool) { q.InjectEvents = v })},
 	{label: "max-staleness", query: "maxStaleness", set: duration(func(q *Query, d time.Duration) { q.MaxStaleness = d })},
 	{label: "with-staleness", query: "withStaleness", set: yes(func(q *Query, v bool) { q.WithStaleness = v })},

@@ -16,6 +16,8 @@ type Query struct {
 	Clusters, Namespaces, Names Choice
 	// Fuzzy are texts that a name contains.
 	Fuzzy []string
+	// Words are somewhere in an object, all of them: in its name, kind, namespace, cluster, labels or images. A to Z are a to z.
+	Words []string
 	// Labels are about the labels of objects.
 	Labels labels.Requirements
 	Fields []Field

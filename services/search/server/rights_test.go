@@ -208,6 +208,8 @@ func TestWhoMaySeeWhat(t *testing.T) {
 		{"one", "resources/" + pods, 200, []string{"west/web-2"}},
 		{"one", "resources/" + pods + "?limit=1", 200, []string{"west/web-2"}},
 		{"one", "resources/" + pods + "?labelSelector=search.clusterpedia.io/fuzzy-name=web", 200, []string{"west/web-2"}},
+		{"one", "resources/" + pods + "?words=WEB+west+pod", 200, []string{"west/web-2"}},
+		{"one", "resources/" + pods + "?words=web-1", 200, nil},
 		{"one", "resources/clusters/west/api/v1/namespaces/default/pods/web-2", 200, nil},
 		{"one", "resources/clusters/west/api/v1/namespaces/default/pods/web-1", 403, nil},
 		{"one", "resources/clusters/west/api/v1/namespaces/default/pods/gone", 404, nil},

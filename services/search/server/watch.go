@@ -440,7 +440,7 @@ func (s *watching) writeAll(ctx context.Context, transitions []*history.Transiti
 
 // judge returns the event that a transition is for the client, or none. It takes a turn for what needs a look at the whole object.
 func (s *watching) judge(ctx context.Context, t *history.Transition) (event watch.EventType, object []byte, err error) {
-	if len(s.q.Fields) > 0 || s.events.as != plain {
+	if len(s.q.Fields)+len(s.q.Words) > 0 || s.events.as != plain {
 		done, err := s.look(ctx)
 		if err != nil {
 			return "", nil, err

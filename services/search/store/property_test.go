@@ -7,6 +7,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -195,12 +196,32 @@ func randomObject(r *rand.Rand, cluster string, kind streams.Kind, i int, owners
 		"spec": spec, "status": map[string]any{"a.b/c": pick(r, fieldValues)},
 	}
 	labelFields(r, content, spec)
+	images(r, kind, spec)
 	var err error
 	if o.JSON, err = json.Marshal(content); err != nil {
 		panic(err)
 	}
 	return o
 }
+
+// images adds containers, some of them where their kind has none.
+func images(r *rand.Rand, kind streams.Kind, spec map[string]any) {
+	container := func() any {
+		return map[string]any{"image": pick(r, []any{"example.com/Shop/front:1.2", "nginx:1", 7, nil, "it's\u00e9", "\u00c9"})}
+	}
+	pod := map[string]any{"containers": []any{container(), container()}, "initContainers": []any{container()}}
+	if r.IntN(4) == 0 {
+		pod["containers"] = pick(r, []any{nil, "nginx:1", map[string]any{"image": "nginx:1"}})
+	}
+	if isPod := kind.Resource == "pods"; isPod != (r.IntN(8) == 0) {
+		maps.Copy(spec, pod)
+		return
+	}
+	spec["template"] = map[string]any{"spec": pod}
+}
+
+// words are somewhere in objects of population, or nearly so.
+var words = []string{"web", "shop/front", "nginx:1", "pod", "replica", "deployment", "east", "st", "kube-system", "team_a", "example.com/tier", "007", "db", "%", "_", "'", "\u00e9", "\u00c9", "none", "7", "/", "."}
 
 // labelPaths are field labels of Kubernetes that it computes.
 var labelPaths = []string{"spec.hostNetwork", "spec.host", "status.podIPs", "spec.unschedulable", "status.successful", "status.replicas", "source", "spec.nodeName"}
@@ -248,6 +269,11 @@ func randomQuery(r *rand.Rand, all []known) query.Query {
 	}
 	if r.IntN(5) == 0 {
 		q.Fuzzy = []string{pick(r, []string{"web", "eb", "Web", "%", "_", "-1", "we%b"})}
+	}
+	if r.IntN(4) == 0 {
+		for range 1 + r.IntN(2) {
+			q.Words = append(q.Words, pick(r, words))
+		}
 	}
 	for range r.IntN(3) {
 		operator := pick(r, []selection.Operator{selection.Equals, selection.NotEquals, selection.In, selection.NotIn, selection.Exists, selection.DoesNotExist, selection.GreaterThan, selection.LessThan})

@@ -124,6 +124,9 @@ func newSearch(ctx context.Context, t *database.Tx, s *Store, patterns []schema.
 	if b.resourceOf, err = resourcesOf(ctx, t, b); err != nil {
 		return nil, err
 	}
+	if b.kindNames, err = kindNamesOf(ctx, t, q); err != nil {
+		return nil, err
+	}
 	if b.clusters, err = streams.ClustersOf(ctx, t, q.Clusters); err != nil {
 		return nil, err
 	}
@@ -225,15 +228,15 @@ WHERE o.kind_id = k.id AND o.cluster_id = c.id
 // shareWork lets the database share the work of a search that compares fields of many objects.
 func shareWork(ctx context.Context, t *database.Tx, b *search) error {
 	byFields := slices.ContainsFunc(b.q.Order, func(o query.Order) bool { return len(o.Path) > 0 })
-	if len(b.q.Fields) == 0 && !byFields {
+	if len(b.q.Fields)+len(b.q.Words) == 0 && !byFields {
 		return nil
 	}
 	return t.ShareWork(ctx, t)
 }
 
-// resourcesOf returns the resources of kinds, if a field of a search means something else of some of them.
+// resourcesOf returns the resources of kinds, if a field of a search means something else of some of them, or if words count.
 func resourcesOf(ctx context.Context, t *database.Tx, b *search) (map[int64]schema.GroupResource, error) {
-	if !slices.ContainsFunc(b.q.Fields, func(f query.Field) bool { return len(f.ComputedKinds()) > 0 }) {
+	if len(b.q.Words) == 0 && !slices.ContainsFunc(b.q.Fields, func(f query.Field) bool { return len(f.ComputedKinds()) > 0 }) {
 		return nil, nil
 	}
 	all := map[int64]schema.GroupResource{}

@@ -280,7 +280,7 @@ func (w *relationsWalk) findPointers(ctx context.Context) error {
 }
 
 // pointing selects objects that have a name in one of some fields. Where no index finds fields, it compares mostCompared objects at most,
-// and of these the ones in whose text the name is.
+// and of these the ones whose text has the name.
 func (w *relationsWalk) pointing(ctx context.Context, kind *relationKind, namespace string, paths [][]query.Step,
 	name string) (*database.Statement, error) {
 	s, err := w.objects(relatedColumns+", o.object", kind, namespace)
@@ -291,8 +291,8 @@ func (w *relationsWalk) pointing(ctx context.Context, kind *relationKind, namesp
 		if err := w.firstOnes(ctx, s, kind, namespace); err != nil {
 			return nil, err
 		}
-		if isPlainName(name) {
-			w.t.Contains(s, "o.object", `"`+name+`"`)
+		if s.Add(" AND "); !s.TextMayHave(name, false) {
+			s.Add("1 = 1")
 		}
 	}
 	for i, path := range paths {
@@ -327,13 +327,6 @@ func (w *relationsWalk) firstOnes(ctx context.Context, s *database.Statement, ki
 			s.Add(" AND (o.namespace < ? OR o.namespace = ? AND o.name < ?)", lastNamespace, lastNamespace, lastName)
 		}
 		return err
-	})
-}
-
-// isPlainName reports whether no JSON escapes anything of a name.
-func isPlainName(name string) bool {
-	return !strings.ContainsFunc(name, func(r rune) bool {
-		return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '-' || r > ':' || r == '/') && r != '_'
 	})
 }
 

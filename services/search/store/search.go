@@ -26,6 +26,8 @@ type search struct {
 	kinds, clusters []int64
 	// resourceOf has the resources of kinds, if a field depends on them.
 	resourceOf map[int64]schema.GroupResource
+	// kindNames are there if the search looks for words.
+	kindNames kindNames
 	// readable is what filter allows, if that is not nil.
 	readable []readable
 	// leftOut are clusters of which the filter has too many values for a statement.
@@ -155,6 +157,7 @@ func (b *search) where(s *database.Statement) {
 	for _, f := range b.q.Fields {
 		b.field(s, f)
 	}
+	b.words(s)
 }
 
 // secondsFrom returns the first whole second that is not before a time.

@@ -90,6 +90,8 @@ type conditions interface {
 	ComparesRows() bool
 	// Label appends a requirement for objects o of some kinds, with the meaning that it has for labels.Requirement.Matches.
 	Label(s *Statement, r labels.Requirement, kinds []int64)
+	// LabelHasWord appends that a label of objects o has a word of query.Query.Words.
+	LabelHasWord(s *Statement, word string)
 	// FindsByTerms reports whether an index has the labels together with the kinds of a requirement. What it finds is of these kinds then.
 	FindsByTerms(r labels.Requirement, kinds int) bool
 	// UnpacksObjects reports whether comparing a field takes so long that an object should be unpacked once only.
@@ -106,6 +108,8 @@ type fieldReader interface {
 	// contained appends a condition that holds for all objects with one of the values of c, and for few others, if an index helps with it.
 	// exact reports whether it holds for no others.
 	contained(s *Statement, c query.Condition) (appended, exact bool)
+	// textMayHave appends that the text of an object has one of some texts, for Statement.TextMayHave.
+	textMayHave(s *Statement, texts []string, ignoreCase bool) (appended bool)
 	// text appends the text of a scalar field: NULL if it is not there or null, and a control character if it is no scalar.
 	text(s *Statement, path []query.Step)
 	// elements appends whether one of the elements of lists is as c says, or exists.

@@ -181,6 +181,19 @@ func (mysqlFamily) Label(s *Statement, r labels.Requirement, kinds []int64) {
 	})
 }
 
+func (mysqlFamily) LabelHasWord(s *Statement, word string) { wordInLabels(s, word) }
+
+func (mysqlFamily) textMayHave(s *Statement, texts []string, ignoreCase bool) bool {
+	if ignoreCase {
+		return false // LOWER of the whole text takes most of the time
+	}
+	for i, text := range texts {
+		s.Add(Separator(i, "(", " OR ")+"LOCATE(CAST(? AS BINARY), CAST(o.object AS BINARY)) > 0", text)
+	}
+	s.Add(")")
+	return true
+}
+
 func (mysqlFamily) contained(*Statement, query.Condition) (appended, exact bool) { return false, false }
 
 // binary compares bytes: MySQL and MariaDB would not see blanks at the end of texts.

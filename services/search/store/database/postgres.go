@@ -246,6 +246,13 @@ func (postgres) Label(s *Statement, r labels.Requirement, kinds []int64) {
 	}
 }
 
+// LabelHasWord reads the labels, which no index has by their parts.
+func (postgres) LabelHasWord(s *Statement, word string) {
+	s.Add("EXISTS (SELECT 1 FROM jsonb_each_text(o.labels) l(label, value) WHERE ")
+	s.HasWord(word, "l.label", "l.value")
+	s.Add(")")
+}
+
 // hasTerm appends that an object is of one of the kinds and has one of the labels. The index knows exactly that, so that no object is
 // compared.
 func hasTerm(s *Statement, kinds []int64, labels []string) {
@@ -257,6 +264,8 @@ func hasTerm(s *Statement, kinds []int64, labels []string) {
 	}
 	s.Add(" AND label_terms(o.kind_id, o.labels) && CAST(? AS text[])", terms)
 }
+
+func (postgres) textMayHave(*Statement, []string, bool) bool { return false }
 
 // contained appends what the index of documents has.
 func (postgres) contained(s *Statement, c query.Condition) (appended, exact bool) {

@@ -151,6 +151,21 @@ func (sqlite) Label(s *Statement, r labels.Requirement, kinds []int64) {
 	})
 }
 
+func (sqlite) LabelHasWord(s *Statement, word string) { wordInLabels(s, word) }
+
+func (sqlite) textMayHave(s *Statement, texts []string, ignoreCase bool) bool {
+	column := "o.object"
+	if ignoreCase {
+		column = "lower(o.object)"
+	}
+	for i, text := range texts {
+		s.Add(Separator(i, "(", " OR ")+"instr("+column+", ?) > 0", text)
+		column = "o.object"
+	}
+	s.Add(")")
+	return true
+}
+
 func (sqlite) contained(*Statement, query.Condition) (appended, exact bool) { return false, false }
 
 func (sqlite) binary(_ *Statement, text func()) func() { return text }
