@@ -61,16 +61,7 @@ func (k *kinds) Find(name string) (*meta.RESTMapping, error) {
 		return mapper.RESTMapping(found.GroupKind(), found.Version)
 	}
 	if meta.IsNoMatchError(err) {
-		return nil, fmt.Errorf("search has no kind %s in the clusters that you may read", name)
+		return nil, &Error{http.StatusNotFound, fmt.Sprintf("search has no kind %s in the clusters that you may read", name)}
 	}
 	return nil, err
-}
-
-// OfKind returns the resource of a kind as objects name it.
-func (k *kinds) OfKind(kind schema.GroupVersionKind) (*meta.RESTMapping, error) {
-	mapper, err := k.current()
-	if err != nil {
-		return nil, err
-	}
-	return mapper.RESTMapping(kind.GroupKind(), kind.Version)
 }

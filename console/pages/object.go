@@ -37,17 +37,15 @@ type objectPage struct {
 	identity
 	Kind, Created, Past string
 	// YAML is the object, and Cut whether it is longer.
-	YAML string
-	Cut  bool
-	// Owners and Owned are trees. Related are other relations.
-	Owners, Owned []treeNode
-	Related       []relationGroup
-	Events        []event
-	History       history
-	Elsewhere     []elsewhere
+	YAML      string
+	Cut       bool
+	Related   []relationGroup
+	Events    []event
+	History   history
+	Elsewhere []elsewhere
 	// Notes say what could not be shown.
-	Notes        []string
-	Kubectl, Raw string
+	Notes []string
+	Raw   string
 }
 
 // elsewhere is an object of the same name in another cluster.
@@ -78,7 +76,7 @@ func (c *console) object(req *http.Request) (model, error) {
 			return ctx.Err()
 		})
 	}
-	load(0, "Relations", func(ctx context.Context) error { return c.relations(ctx, page, content) })
+	load(0, "Relations", func(ctx context.Context) error { return c.relations(ctx, page) })
 	load(1, "History", func(ctx context.Context) (err error) {
 		page.History, err = c.history(ctx, id)
 		return err

@@ -13,6 +13,8 @@ import (
 	"strings"
 	"sync"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
 	"github.com/tripod-k8s/tripod/console/hub"
 )
 
@@ -103,6 +105,9 @@ func codeOf(err error) int {
 	}
 	if errors.As(err, &badRequest{}) {
 		return http.StatusBadRequest
+	}
+	if status := apierrors.APIStatus(nil); errors.As(err, &status) && status.Status().Code >= http.StatusBadRequest { // of discovery
+		return int(status.Status().Code)
 	}
 	return http.StatusBadGateway
 }

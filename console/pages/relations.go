@@ -4,309 +4,172 @@
 package pages
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net/http"
-	"net/url"
 	"slices"
-	"time"
 
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/tripod-k8s/tripod/console/hub"
+	"github.com/tripod-k8s/tripod/services/search/apis/search/v1beta1"
 )
 
-// relationsAnswer is what search answers about the relations of an object.
-type relationsAnswer struct {
-	Relations  []relation `json:"relations"`
-	LeftOff    []leftOff  `json:"leftOff"`
-	Events     []event    `json:"events"`
-	Incomplete bool       `json:"incomplete"`
-}
-
-const (
-	outgoing = "Outgoing"
-	incoming = "Incoming"
-	ownerOf  = "Owner"
-)
-
-type relation struct {
-	Type      string         `json:"type"`
-	Direction string         `json:"direction"`
-	Distance  int            `json:"distance"`
-	Fields    []string       `json:"fields"`
-	Via       *relatedObject `json:"via"`
-	Object    relatedObject  `json:"object"`
-}
-
-type relatedObject struct {
-	Group     string    `json:"group"`
-	Version   string    `json:"version"`
-	Kind      string    `json:"kind"`
-	Resource  string    `json:"resource"`
-	Namespace string    `json:"namespace"`
-	Name      string    `json:"name"`
-	UID       types.UID `json:"uid"`
-}
-
-type leftOff struct {
-	Type      string `json:"type"`
-	Direction string `json:"direction"`
-	Group     string `json:"group"`
-	Resource  string `json:"resource"`
-	Count     int    `json:"count"`
-	More      bool   `json:"more"`
-}
-
-// event is one about the object.
-type event struct {
-	Type     string    `json:"type"`
-	Reason   string    `json:"reason"`
-	Message  string    `json:"message"`
-	Count    int       `json:"count"`
-	LastSeen time.Time `json:"lastSeen"`
-}
-
-// Age is how long ago it was seen.
-func (e event) Age() string { return ageOf(e.LastSeen) }
-
-// treeNode is an owner or an owned object, with what is beyond it.
+// treeNode is a related object, with what is beyond it.
 type treeNode struct {
 	Kind, Namespace, Name, Link string
 	Nodes                       []treeNode
 }
 
-// relationGroup are relations of a kind.
+// relationGroup are relations of a type in a direction.
 type relationGroup struct {
 	Heading string
 	Nodes   []treeNode
-	// Left is how many more there are, as a text.
+	// Left says how many more there are.
 	Left string
 }
 
-// headings say what related objects are to the object of the page.
-var headings = map[[2]string]string{
-	{ownerOf, outgoing}:          "Owners",
-	{ownerOf, incoming}:          "Owns",
-	{"Selector", outgoing}:       "Selects",
-	{"Selector", incoming}:       "Selected by",
-	{"ScaleTarget", outgoing}:    "Scales",
-	{"ScaleTarget", incoming}:    "Scaled by",
-	{"Volume", outgoing}:         "Mounts",
-	{"Volume", incoming}:         "Mounted by",
-	{"Environment", outgoing}:    "Takes its environment from",
-	{"Environment", incoming}:    "Gives its environment to",
-	{"ServiceAccount", outgoing}: "Runs as",
-	{"ServiceAccount", incoming}: "Used by",
-	{"Node", outgoing}:           "Runs on",
-	{"Node", incoming}:           "Runs",
-	{"Backend", outgoing}:        "Sends requests to",
-	{"Backend", incoming}:        "Gets requests from",
-	{"RoleRef", outgoing}:        "Grants",
-	{"RoleRef", incoming}:        "Granted by",
-	{"Subject", outgoing}:        "Grants to",
-	{"Subject", incoming}:        "Has grants by",
+// event is one about the object.
+type event struct{ Age, Type, Reason, Count, Message string }
+
+// headings say what related objects are to the object of the page: those at which it points, and those that point at it.
+var headings = map[v1beta1.RelationType][2]string{
+	v1beta1.RelationOwner:           {"Owners", "Owns"},
+	v1beta1.RelationSelector:        {"Selects", "Selected by"},
+	v1beta1.RelationScaleTarget:     {"Scales", "Scaled by"},
+	v1beta1.RelationBackend:         {"Sends requests to", "Gets requests from"},
+	v1beta1.RelationService:         {"Uses the Service", "The Service of"},
+	v1beta1.RelationGateway:         {"Attached to", "Routes"},
+	v1beta1.RelationGatewayClass:    {"Class", "Of this class"},
+	v1beta1.RelationIngressClass:    {"Class", "Of this class"},
+	v1beta1.RelationTLSSecret:       {"Certificates", "Certificate of"},
+	v1beta1.RelationVolume:          {"Mounts", "Mounted by"},
+	v1beta1.RelationEnvironment:     {"Environment from", "Environment of"},
+	v1beta1.RelationVolumeBinding:   {"Bound to", "Bound by"},
+	v1beta1.RelationStorageClass:    {"Storage class", "Of this storage class"},
+	v1beta1.RelationServiceAccount:  {"Runs as", "Used by"},
+	v1beta1.RelationImagePullSecret: {"Pulls images with", "Pulls images for"},
+	v1beta1.RelationPriorityClass:   {"Priority class", "Of this priority class"},
+	v1beta1.RelationNode:            {"Runs on", "Runs"},
+	v1beta1.RelationRoleRef:         {"Grants", "Granted by"},
+	v1beta1.RelationSubject:         {"Grants to", "Grants by"},
 }
 
-func heading(kind, direction string) string {
-	if text := headings[[2]string{kind, direction}]; text != "" {
-		return text
-	}
-	if direction == incoming {
-		return kind + " of"
-	}
-	return kind
+// relationKey is what a group has in common.
+type relationKey struct {
+	kind      v1beta1.RelationType
+	direction v1beta1.RelationDirection
 }
 
-// relations fills the relations of an object. A search of an older version knows owners only.
-func (c *console) relations(ctx context.Context, page *objectPage, content *unstructured.Unstructured) error {
+func (k relationKey) heading() string {
+	names, known := headings[k.kind]
+	switch {
+	case known && k.direction == v1beta1.RelationIncoming:
+		return names[1]
+	case known:
+		return names[0]
+	case k.direction == v1beta1.RelationIncoming:
+		return string(k.kind) + " of"
+	}
+	return string(k.kind)
+}
+
+// relations fills the relations of an object, and the events about it.
+func (c *console) relations(ctx context.Context, page *objectPage) error {
 	if page.Past != "" {
-		return errors.New("these are of the present: open the object without a moment")
+		return errors.New("search knows those of the present only")
 	}
-	var all relationsAnswer
 	answer, err := c.hub.Get(ctx, page.path()+"/relations", nil, "application/json")
-	switch answered := (*hub.Error)(nil); {
-	case err == nil:
-		if err := json.Unmarshal(answer.Body, &all); err != nil {
-			return errors.New("search answers with something else than relations")
-		}
-	case errors.As(err, &answered) && (answered.Code == http.StatusNotFound || answered.Code == http.StatusMethodNotAllowed):
-		if all, err = c.owners(ctx, page.identity, content); err != nil {
-			return err
-		}
-	default:
+	if err != nil {
 		return err
 	}
-	page.arrange(&all, content.GetUID())
+	var all v1beta1.ObjectRelations
+	if err := json.Unmarshal(answer.Body, &all); err != nil {
+		return errors.New("search answers with something else than relations")
+	}
+	page.arrange(&all)
 	if all.Incomplete {
-		page.Notes = append(page.Notes, "Relations may be missing: this object has very many.")
+		page.Notes = append(page.Notes, "Relations may be missing, because search had too many objects to compare.")
+	}
+	for i := range all.Events {
+		e := &all.Events[i]
+		shown := event{Type: e.Type, Reason: e.Reason, Message: e.Message}
+		if e.LastSeen != nil {
+			shown.Age = ageOf(e.LastSeen.Time)
+		}
+		if e.Count > 0 {
+			shown.Count = fmt.Sprint(e.Count)
+		}
+		page.Events = append(page.Events, shown)
 	}
 	return nil
 }
 
-// arrange divides relations into trees and groups.
-func (p *objectPage) arrange(all *relationsAnswer, root types.UID) {
-	p.Events = all.Events
-	p.Owners, p.Owned = p.tree(all.Relations, outgoing, root), p.tree(all.Relations, incoming, root)
-	groups := map[[2]string]*relationGroup{}
-	group := func(kind, direction string) *relationGroup {
-		key := [2]string{kind, direction}
-		if groups[key] == nil {
-			groups[key] = &relationGroup{Heading: heading(kind, direction)}
-		}
-		return groups[key]
-	}
+// arrange divides relations into groups, in the order of search. The objects at a distance are below those in between.
+func (p *objectPage) arrange(all *v1beta1.ObjectRelations) {
+	var keys []relationKey
+	groups, left := map[relationKey][]*v1beta1.Relation{}, map[relationKey]string{}
 	for i := range all.Relations {
-		if r := &all.Relations[i]; r.Type != ownerOf {
-			g := group(r.Type, r.Direction)
-			g.Nodes = append(g.Nodes, p.node(&r.Object))
+		r := &all.Relations[i]
+		key := relationKey{r.Type, r.Direction}
+		groups[key] = append(groups[key], r)
+		keys = append(keys, key)
+	}
+	for i := range all.LeftOff {
+		l := &all.LeftOff[i]
+		key := relationKey{l.Type, l.Direction}
+		keys = append(keys, key)
+		count := fmt.Sprint(l.Count)
+		if l.More {
+			count = "at least " + count
+		}
+		left[key] += fmt.Sprintf("Left out: %s %s. ", count, schema.GroupResource{Group: l.Group, Resource: l.Resource})
+	}
+	seen := map[relationKey]bool{}
+	for _, key := range keys {
+		if !seen[key] {
+			seen[key] = true
+			p.Related = append(p.Related, relationGroup{key.heading(), p.tree(groups[key], all.Object), left[key]})
 		}
 	}
-	for _, left := range all.LeftOff {
-		g := group(left.Type, left.Direction)
-		more := ""
-		if left.More {
-			more = "at least "
-		}
-		resource := schema.GroupResource{Group: left.Group, Resource: left.Resource}
-		g.Left += fmt.Sprintf("%s%d more %s. ", more, left.Count, resource)
-	}
-	for _, g := range groups {
-		p.Related = append(p.Related, *g)
-	}
-	slices.SortFunc(p.Related, func(a, b relationGroup) int { return cmp.Compare(a.Heading, b.Heading) })
 }
 
-func (p *objectPage) node(o *relatedObject) treeNode {
+func (p *objectPage) node(o *v1beta1.RelatedObject) treeNode {
 	id := identity{p.Cluster, o.Group, o.Version, o.Resource, o.Namespace, o.Name}
-	node := treeNode{Kind: kindText(schema.GroupVersionKind{Group: o.Group, Kind: o.Kind}), Namespace: o.Namespace, Name: o.Name}
-	if o.Resource != "" {
-		node.Link = id.Link()
+	return treeNode{
+		Kind: kindText(schema.GroupVersionKind{Group: o.Group, Kind: o.Kind}), Namespace: o.Namespace, Name: o.Name, Link: id.Link(),
 	}
-	return node
 }
 
-// tree returns the owners or the owned objects of the one with a UID. Each object occurs once, so that owners in a circle end.
-func (p *objectPage) tree(all []relation, direction string, root types.UID) []treeNode {
-	seen := map[types.UID]bool{root: true}
-	var below func(via types.UID, distance int) []treeNode
-	below = func(via types.UID, distance int) (nodes []treeNode) {
-		var found []*relation
-		for i := range all {
-			r := &all[i]
-			isVia := r.Via == nil && via == root || r.Via != nil && r.Via.UID == via
-			if r.Type == ownerOf && r.Direction == direction && r.Distance == distance && isVia && !seen[r.Object.UID] {
-				seen[r.Object.UID] = true
-				found = append(found, r)
+// place is what tells an object from others of its cluster.
+type place struct{ group, resource, namespace, name string }
+
+func placeOf(o *v1beta1.RelatedObject) place { return place{o.Group, o.Resource, o.Namespace, o.Name} }
+
+// tree puts related objects below those in between. Each object occurs once, so that owners in a circle end. Search may have left out one in
+// between. Then the object is at the top.
+func (p *objectPage) tree(all []*v1beta1.Relation, root v1beta1.RelatedObject) []treeNode {
+	seen := map[place]bool{placeOf(&root): true}
+	var below func(via place, distance int32) []treeNode
+	below = func(via place, distance int32) (nodes []treeNode) {
+		for _, r := range all {
+			from := placeOf(&root)
+			if r.Via != nil {
+				from = placeOf(r.Via)
 			}
-		}
-		for _, r := range found {
-			node := p.node(&r.Object)
-			node.Nodes = below(r.Object.UID, distance+1)
-			nodes = append(nodes, node)
+			if is := placeOf(&r.Object); r.Distance == distance && from == via && !seen[is] {
+				seen[is] = true
+				node := p.node(&r.Object)
+				node.Nodes = below(is, distance+1)
+				nodes = append(nodes, node)
+			}
 		}
 		return nodes
 	}
-	return below(root, 1)
-}
-
-// Bounds of owners that are read one by one.
-const (
-	maxOwnerDepth = 3
-	maxOwners     = 10
-	maxOwned      = 50
-)
-
-// owners returns relations of owners by the parameters of a search that does not serve relations.
-func (c *console) owners(ctx context.Context, id identity, content *unstructured.Unstructured) (all relationsAnswer, err error) {
-	from, via := []*unstructured.Unstructured{content}, map[types.UID]*relatedObject{content.GetUID(): nil}
-	for distance := 1; distance <= maxOwnerDepth && len(all.Relations) < maxOwners; distance++ {
-		var next []*unstructured.Unstructured
-		for _, object := range from {
-			for _, owner := range c.ownersOf(ctx, id, object) {
-				if _, known := via[owner.UID]; known || len(all.Relations) >= maxOwners {
-					continue
-				}
-				r := relation{Type: ownerOf, Direction: outgoing, Distance: distance, Via: via[object.GetUID()], Object: owner.relatedObject}
-				all.Relations = append(all.Relations, r)
-				via[owner.UID] = &r.Object
-				next = append(next, owner.content)
-			}
-		}
-		from = next
+	nodes := below(placeOf(&root), 1)
+	rest := slices.DeleteFunc(slices.Clone(all), func(r *v1beta1.Relation) bool { return seen[placeOf(&r.Object)] })
+	for _, r := range rest {
+		nodes = append(nodes, p.node(&r.Object))
 	}
-	owned := map[types.UID]*relatedObject{content.GetUID(): nil}
-	for generation := range 2 {
-		page, err := c.owned(ctx, id.Cluster, content.GetUID(), generation)
-		if err != nil {
-			return all, err
-		}
-		for i := range page.Items {
-			item := &page.Items[i]
-			kind := item.GroupVersionKind()
-			r := relation{Type: ownerOf, Direction: incoming, Distance: generation + 1, Object: relatedObject{
-				kind.Group, kind.Version, kind.Kind, page.resource(kind), item.Namespace, item.Name, item.UID,
-			}}
-			for _, reference := range item.OwnerReferences {
-				if owner := owned[reference.UID]; owner != nil {
-					r.Via = owner
-				}
-			}
-			owned[item.UID] = &r.Object
-			all.Relations = append(all.Relations, r)
-		}
-	}
-	return all, nil
-}
-
-type foundOwner struct {
-	relatedObject
-	content *unstructured.Unstructured
-}
-
-// ownersOf reads the owners that an object names, and leaves out those that the reader does not find.
-func (c *console) ownersOf(ctx context.Context, id identity, object *unstructured.Unstructured) (found []foundOwner) {
-	references := object.GetOwnerReferences()
-	for _, reference := range references[:min(len(references), maxOwners)] {
-		mapping, err := c.hub.OfKind(schema.FromAPIVersionAndKind(reference.APIVersion, reference.Kind))
-		if err != nil {
-			continue
-		}
-		resource := mapping.Resource
-		owner := identity{id.Cluster, resource.Group, resource.Version, resource.Resource, "", reference.Name}
-		if mapping.Scope.Name() == "namespace" {
-			owner.Namespace = object.GetNamespace()
-		}
-		if checked, err := identityOf(owner.values()); err != nil || checked != owner {
-			continue
-		}
-		content, err := c.get(ctx, owner, "")
-		if err != nil || content.GetUID() != reference.UID {
-			continue
-		}
-		found = append(found, foundOwner{relatedObject{
-			owner.Group, owner.Version, reference.Kind, owner.Resource, owner.Namespace, owner.Name, reference.UID,
-		}, content})
-	}
-	return found
-}
-
-// owned finds objects with an owner, in a generation below it.
-func (c *console) owned(ctx context.Context, cluster string, owner types.UID, generation int) (*collectionAnswer, error) {
-	values := url.Values{
-		"groups": {"*"}, "clusters": {cluster}, "ownerUID": {string(owner)}, "ownerSeniority": {fmt.Sprint(generation)},
-		"onlyMetadata": {"true"}, "limit": {fmt.Sprint(maxOwned)},
-	}
-	answer, err := c.hub.Get(ctx, hub.Collections, values, "application/json")
-	if err != nil {
-		return nil, err
-	}
-	page := &collectionAnswer{}
-	err = json.Unmarshal(answer.Body, page)
-	return page, err
+	return nodes
 }

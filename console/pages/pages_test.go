@@ -1,0 +1,212 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package pages
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"k8s.io/client-go/rest"
+
+	"github.com/tripod-k8s/tripod/console/hub"
+	"github.com/tripod-k8s/tripod/services/search/apis/search/v1beta1"
+)
+
+// evil is what a cluster could have as any text.
+const evil = `"><script>alert(1)</script><img src=x onerror=alert(1)>`
+
+// serving returns the pages of a console whose search answers by path.
+func serving(t *testing.T, answers map[string]any) http.Handler {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		answer, found := answers[strings.TrimPrefix(req.URL.Path, "/apis/clusterpedia.io/v1beta1")]
+		if !found {
+			w.WriteHeader(http.StatusNotFound)
+			answer = map[string]any{"kind": "Status", "message": "no " + evil}
+		}
+		w.Header().Set("Search-Staleness", "east=3.2, west=75.3, <b>=inf")
+		w.Header().Set("Warning", `299 - "`+strings.ReplaceAll(evil, `"`, `\"`)+`"`)
+		assert.NoError(t, json.NewEncoder(w).Encode(answer))
+	}))
+	t.Cleanup(server.Close)
+	client, err := hub.New(&rest.Config{Host: server.URL})
+	require.NoError(t, err)
+	return New(client)
+}
+
+func get(t *testing.T, pages http.Handler, path string) *httptest.ResponseRecorder {
+	t.Helper()
+	answer := httptest.NewRecorder()
+	pages.ServeHTTP(answer, httptest.NewRequestWithContext(t.Context(), http.MethodGet, path, nil))
+	return answer
+}
+
+// object returns an object of a cluster with hostile text in each field.
+func object(name string) map[string]any {
+	return map[string]any{"apiVersion": "v1", "kind": "ConfigMap" + evil, "metadata": map[string]any{
+		"name": name, "namespace": "shop", "uid": "u", "annotations": map[string]any{"shadow.clusterpedia.io/cluster-name": "east", "a": evil},
+	}, "data": map[string]any{"a": evil, "turned": "exe.\u202etxt"}}
+}
+
+func TestHostileTextStaysText(t *testing.T) {
+	t.Parallel()
+	pages := serving(t, map[string]any{
+		"/collectionresources/any": map[string]any{
+			"resourceTypes": []any{map[string]any{"version": "v1", "kind": "ConfigMap" + evil, "resource": evil}},
+			"items":         []any{object(evil)}, "continue": evil, "remainingItemCount": 7,
+		},
+		"/resources/clusters/east/api/v1/namespaces/shop/configmaps/x": object("x"),
+		"/resources/clusters/west/api/v1/namespaces/shop/configmaps/x": object("x"),
+		"/resources/api/v1/namespaces/shop/configmaps":                 map[string]any{"items": []any{object("x"), object(evil)}},
+		"/resources/clusters/east/api/v1/namespaces/shop/configmaps/x/relations": map[string]any{
+			"relations": []any{map[string]any{"type": evil, "direction": "Incoming", "distance": 1, "object": map[string]any{
+				"kind": evil, "version": "v1", "resource": evil, "namespace": evil, "name": evil,
+			}}},
+			"leftOff": []any{map[string]any{"type": evil, "resource": evil, "count": 3}},
+			"events":  []any{map[string]any{"type": evil, "reason": evil, "message": evil}},
+		},
+	})
+	const one = "cluster=east&version=v1&resource=configmaps&namespace=shop&name=x"
+	for path, code := range map[string]int{
+		"/?q=" + url.QueryEscape("kind:<script>alert(1)</script>"):              http.StatusNotFound,
+		"/?q=" + url.QueryEscape(`"x `+strings.ReplaceAll(evil, `"`, `\"`)+`"`): http.StatusOK,
+		"/":              http.StatusOK,
+		"/object?" + one: http.StatusOK,
+		"/object?" + one + "&at=" + url.QueryEscape(evil):    http.StatusOK,
+		"/compare?" + one + "&with=west":                     http.StatusOK,
+		"/compare?" + one + "&with=" + url.QueryEscape(evil): http.StatusBadRequest,
+		"/object?cluster=east":                               http.StatusBadRequest,
+		"/object?" + one + "y":                               http.StatusNotFound,
+	} {
+		answer := get(t, pages, path)
+		assert.Equal(t, code, answer.Code, "%s: %s", path, answer.Body)
+		text := answer.Body.String()
+		assert.NotContains(t, text, "<script", path)
+		assert.NotContains(t, text, "<img src=x", path)
+		assert.NotContains(t, text, "\u202e", path)
+		assert.Equal(t, "text/html; charset=utf-8", answer.Header().Get("Content-Type"))
+	}
+	assert.Contains(t, get(t, pages, "/object?"+one).Body.String(), "exe.[U+202E]txt")
+	text := get(t, pages, "/").Body.String()
+	assert.Contains(t, text, "1 object on this page, 7 more follow")
+	assert.Contains(t, text, "<strong>old copy,</strong> 75s")
+	assert.Contains(t, text, "<li>east: 3s</li>")
+}
+
+func TestPathsDoNotLeaveTheObject(t *testing.T) {
+	t.Parallel()
+	for _, bad := range []string{"..", ".", "a/b", "a%2fb", strings.Repeat("x", 600)} {
+		for _, name := range []string{"cluster", "group", "version", "resource", "namespace", "name"} {
+			values := url.Values{"cluster": {"c"}, "version": {"v1"}, "resource": {"pods"}, "name": {"x"}}
+			values.Set(name, bad)
+			_, err := identityOf(values)
+			assert.Error(t, err, "%s=%s", name, bad)
+		}
+	}
+	id := identity{"c", "apps", "v1", "deployments", "a b", "x?y#z"}
+	assert.Equal(t, "/apis/clusterpedia.io/v1beta1/resources/clusters/c/apis/apps/v1/namespaces/a%20b/deployments/x%3Fy%23z", id.path())
+	again, err := identityOf(id.values())
+	require.NoError(t, err)
+	assert.Equal(t, id, again)
+}
+
+func TestExportsAreNoFormulas(t *testing.T) {
+	t.Parallel()
+	item := object("=HYPERLINK(1)")
+	pages := serving(t, map[string]any{"/collectionresources/any": map[string]any{
+		"resourceTypes": []any{map[string]any{"version": "v1", "kind": "ConfigMap" + evil, "resource": "configmaps"}}, "items": []any{item},
+	}})
+	answer := get(t, pages, "/results.csv")
+	assert.Contains(t, answer.Body.String(), ",'=HYPERLINK(1),")
+	assert.Contains(t, answer.Header().Get("Content-Disposition"), "attachment")
+	var all []exportedObject
+	answer = get(t, pages, "/results.json")
+	require.NoError(t, json.Unmarshal(answer.Body.Bytes(), &all))
+	require.Len(t, all, 1)
+	assert.Equal(t, "=HYPERLINK(1)", all[0].Name)
+	assert.Equal(t, "application/json", answer.Header().Get("Content-Type"))
+	assert.Contains(t, answer.Header().Get("Content-Disposition"), "attachment")
+}
+
+func TestInvisibleCharactersAreShown(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		"plain\n\tpl\u00e4in 日本": "plain\n\tpl\u00e4in 日本",
+		"a\x00b\x1bc":            "a[U+0000]b[U+001B]c",
+		"a\u202eb\u2066c\ufeff":  "a[U+202E]b[U+2066]c[U+FEFF]",
+		"a\U000e0041b":           "a[U+E0041]b",
+		"a\xffb":                 "a\ufffdb",
+	} {
+		assert.Equal(t, want, visible(text))
+	}
+}
+
+func TestOwnersInACircleEnd(t *testing.T) {
+	t.Parallel()
+	of := func(name string) v1beta1.RelatedObject {
+		return v1beta1.RelatedObject{Resource: "ks", Version: "v1", Name: name}
+	}
+	a, b, lost := of("a"), of("b"), of("lost")
+	all := &v1beta1.ObjectRelations{Object: of("root"), Relations: []v1beta1.Relation{
+		{Type: "Owner", Direction: "Outgoing", Distance: 1, Object: a},
+		{Type: "Selector", Direction: "Incoming", Distance: 1, Object: a},
+		{Type: "Owner", Direction: "Outgoing", Distance: 2, Via: &a, Object: b},
+		{Type: "Owner", Direction: "Outgoing", Distance: 3, Via: &b, Object: a},
+		{Type: "Owner", Direction: "Outgoing", Distance: 3, Via: &b, Object: of("root")},
+		{Type: "Owner", Direction: "Outgoing", Distance: 2, Via: &lost, Object: of("c")},
+		{Type: "Later", Direction: "Incoming", Distance: 1, Object: b},
+	}, LeftOff: []v1beta1.RelationsLeftOff{
+		{Type: "Selector", Direction: "Incoming", Resource: "pods", Count: 950, More: true},
+		{Type: "Volume", Direction: "Outgoing", Resource: "configmaps", Count: 2},
+	}}
+	page := &objectPage{}
+	page.arrange(all)
+	var got []string
+	for _, g := range page.Related {
+		got = append(got, g.Heading+": "+treeText(g.Nodes)+" "+g.Left)
+	}
+	assert.Equal(t, []string{
+		"Owners: a(b())c() ", "Selected by: a() Left out: at least 950 pods. ", "Later of: b() ", "Mounts:  Left out: 2 configmaps. ",
+	}, got)
+}
+
+func treeText(nodes []treeNode) (text string) {
+	for _, n := range nodes {
+		text += fmt.Sprintf("%s(%s)", n.Name, treeText(n.Nodes))
+	}
+	return text
+}
+
+func TestLongAndDeepObjectsAreBounded(t *testing.T) {
+	t.Parallel()
+	text, cut := textOf(map[string]any{"a": strings.Repeat("ä", maxShown)})
+	assert.True(t, cut)
+	assert.LessOrEqual(t, len(text), maxShown)
+	deep := any("x")
+	for range 200 {
+		deep = []any{deep}
+	}
+	text, cut = textOf(map[string]any{"a": deep})
+	assert.False(t, cut)
+	assert.Less(t, len(text), 1000, "blanks would be more")
+}
+
+func TestLinesStandSideBySide(t *testing.T) {
+	t.Parallel()
+	rows, err := sideBySide("a: 1\nb: 2\nc: 3\n", "a: 1\nb: 4\nb: 5\nc: 3\n")
+	require.NoError(t, err)
+	assert.Equal(t, []comparedRow{
+		{diffLine{"", "a: 1"}, diffLine{"", "a: 1"}},
+		{diffLine{"-", "b: 2"}, diffLine{"+", "b: 4"}},
+		{diffLine{}, diffLine{"+", "b: 5"}},
+		{diffLine{"", "c: 3"}, diffLine{"", "c: 3"}},
+	}, rows)
+}
