@@ -36,11 +36,14 @@ func commands(q query.Query, found *results) string {
 			labels = append(labels, parameters+parameter[1]+" in ("+value+")")
 		}
 	}
+	if words := q.Values(""); len(words) > 0 {
+		labels = append(labels, parameters+"words in ("+strings.Join(words, ",")+")")
+	}
 	if order := values.Get("orderby"); order != "" {
 		labels = append(labels, parameters+"orderby in ("+strings.ReplaceAll(order, " desc", "_desc")+")")
 	}
 	isLabel := func(value string) bool { return len(validation.IsValidLabelValue(value)) == 0 }
-	for _, key := range []string{"cluster", "name", "namespace", "owner", "at"} {
+	for _, key := range []string{"cluster", "name", "namespace", "owner", "at", ""} {
 		if slices.ContainsFunc(q.Values(key), func(v string) bool { return !isLabel(v) }) {
 			return "" // kubectl sends these as labels
 		}

@@ -152,9 +152,7 @@ func (q Query) Values(key string) (values []string) {
 	return values
 }
 
-// textFields are the fields in which words are found.
-const textFields = "metadata.name|metadata.namespace|kind|" + imageFields
-
+// imageFields are those in which image: looks.
 const imageFields = "spec.containers[].image|spec.template.spec.containers[].image"
 
 // columns are those that search sorts by. Another value of sort is a path of a field.
@@ -173,8 +171,8 @@ func (q Query) Parameters() url.Values {
 		}
 	}
 	fields := q.Values("field")
-	for _, word := range q.Values("") {
-		fields = append(fields, textFields+" icontains ("+escaper.Replace(word)+")")
+	if words := q.Values(""); len(words) > 0 {
+		values.Set("words", strings.Join(words, " "))
 	}
 	for _, image := range q.Values("image") {
 		fields = append(fields, imageFields+" icontains ("+escaper.Replace(image)+")")
