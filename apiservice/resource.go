@@ -17,9 +17,11 @@ import (
 	"k8s.io/apiserver/pkg/registry/generic"
 	genericregistry "k8s.io/apiserver/pkg/registry/generic/registry"
 	"k8s.io/apiserver/pkg/registry/rest"
+
+	"github.com/tripod-k8s/tripod/apiservice/storages"
 )
 
-// Resource is a resource of a group. Objects keeps it in etcd; Custom is served as the author pleases.
+// Resource is a resource of a group. Objects keeps it in etcd or in another storage; Custom is served as the author pleases.
 type Resource interface {
 	// addHub prepares the scheme.
 	addHub(*types, Group) error
@@ -33,8 +35,8 @@ type Resource interface {
 	storages(*Environment, Group, generic.RESTOptionsGetter) (map[string]rest.Storage, error)
 }
 
-// Objects is a resource whose objects are kept in etcd. T is a pointer to the type that validation and admission see; other versions are
-// converted to it and from it.
+// Objects is a resource whose objects are kept in etcd, or where Storage says. T is a pointer to the type that validation and admission see;
+// other versions are converted to it and from it.
 type Objects[T runtime.Object] struct {
 	// Name is the plural, in lower case. Singular is the kind in lower case if empty.
 	Name, Singular string
@@ -57,6 +59,9 @@ type Objects[T runtime.Object] struct {
 	// Columns are shown by kubectl get between the name and the age. Without any, the name and the time of creation are.
 	Columns []Column[T]
 
+	// Storage keeps the objects elsewhere than in etcd, such as memory.Open of apiservice/storages/memory. It may be nil. A service without
+	// resources in etcd needs no etcd.
+	Storage storages.Open
 	// CreateOnUpdate lets PUT create objects.
 	CreateOnUpdate bool
 	// UnconditionalUpdate lets PUT replace objects without a resourceVersion.
@@ -162,7 +167,7 @@ func (o Objects[T]) addHub(t *types, g Group) error {
 
 func (o Objects[T]) served() []string { return o.Versions }
 
-func (o Objects[T]) stored() bool { return true }
+func (o Objects[T]) stored() bool { return o.Storage == nil }
 
 func (o Objects[T]) longRunning() []string {
 	var names []string
@@ -194,6 +199,9 @@ func (o Objects[T]) storages(e *Environment, g Group, getter generic.RESTOptions
 		DeleteStrategy:            s,
 		ResetFieldsStrategy:       s,
 		TableConvertor:            newTable(resource, o.Columns),
+	}
+	if o.Storage != nil {
+		getter = elsewhere{o.Storage, e.types}
 	}
 	if err := store.CompleteWithOptions(&generic.StoreOptions{RESTOptions: getter, AttrFunc: s.attributes}); err != nil {
 		return nil, fmt.Errorf("resource %s: %w", o.Name, err)

@@ -13,7 +13,7 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 )
 
-// objects is a store in etcd with the names that discovery lists.
+// objects is a store with the names that discovery lists.
 type objects struct {
 	*genericregistry.Store
 	shortNames, categories []string

@@ -96,7 +96,7 @@ GROUP_LIST := deploy/helm/tripod/groups.json
 ETCD_RANGES := admin/etcd/access/builtin_generated.go
 CODE_TOOLS := $(TOOLS)/deepcopy-gen $(TOOLS)/openapi-gen $(TOOLS)/controller-gen
 # Folders with the types of an API service, one folder a version.
-SERVICE_TYPES := examples/wardle services/search/apis/search
+SERVICE_TYPES := examples/wardle examples/storages services/search/apis/search
 PROTO_TOOLS := $(TOOLS)/buf $(TOOLS)/protoc-gen-go $(TOOLS)/protoc-gen-go-grpc
 
 .PHONY: verify-generated fix-generated

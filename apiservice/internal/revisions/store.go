@@ -1,0 +1,371 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package revisions
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apiserver/pkg/storage"
+	"k8s.io/utils/third_party/forked/golang/btree"
+
+	"github.com/tripod-k8s/tripod/apiservice/storages"
+)
+
+// Options bound a store. Zero values take the defaults.
+type Options struct {
+	// MaxBytes bounds the encoded objects: 256 MiB by default.
+	MaxBytes int64
+	// HistoryChanges and HistoryBytes bound the changes that are kept: 10,000 and 64 MiB by default.
+	HistoryChanges int
+	HistoryBytes   int64
+}
+
+const (
+	defaultMaxBytes       = 256 << 20
+	defaultHistoryChanges = 10_000
+	defaultHistoryBytes   = 64 << 20
+	treeDegree            = 32
+)
+
+// entry is an object in one revision. It never changes.
+type entry struct {
+	key      string
+	revision int64
+	// data is the encoded object, without a resourceVersion, and object the decoded one, with it.
+	data   []byte
+	object runtime.Object
+}
+
+type tree = btree.BTree[*entry]
+
+// change is a revision of the store.
+type change struct {
+	revision int64
+	// old is nil if the object was created, and current is nil if it was deleted.
+	old, current *entry
+	// after are all objects after the change.
+	after *tree
+	size  int64
+}
+
+// Store is a storage.Interface.
+type Store struct {
+	resource  storages.Resource
+	options   Options
+	versioner storage.APIObjectVersioner
+
+	mu sync.Mutex
+	// objects are those of revision current. size is that of their data.
+	objects *tree
+	current int64
+	size    int64
+	// history are the changes after revision compacted, whose objects base has.
+	history     []change
+	historySize int64
+	base        *tree
+	compacted   int64
+	// changed is closed and replaced by each change.
+	changed chan struct{}
+	closed  bool
+}
+
+var _ storage.Interface = &Store{}
+
+// New returns an empty store.
+func New(r storages.Resource, o Options) (*Store, error) {
+	if r.Codec == nil || r.New == nil || r.NewList == nil || !strings.HasPrefix(r.Prefix, "/") || !strings.HasSuffix(r.Prefix, "/") {
+		return nil, fmt.Errorf("storage of %s: Codec, New, NewList and a Prefix between slashes are required", r.GroupResource)
+	}
+	o.MaxBytes = cmp.Or(o.MaxBytes, defaultMaxBytes)
+	o.HistoryChanges = cmp.Or(o.HistoryChanges, defaultHistoryChanges)
+	o.HistoryBytes = cmp.Or(o.HistoryBytes, defaultHistoryBytes)
+	if o.MaxBytes < 0 || o.HistoryChanges < 0 || o.HistoryBytes < 0 {
+		return nil, fmt.Errorf("storage of %s: limits are positive", r.GroupResource)
+	}
+	objects := btree.New(treeDegree, func(a, b *entry) bool { return a.key < b.key })
+	first := time.Now().UnixMicro()
+	return &Store{
+		resource: r, options: o, objects: objects, base: objects.Clone(), current: first, compacted: first, changed: make(chan struct{}),
+	}, nil
+}
+
+// Close ends all watches, and fails later requests.
+func (s *Store) Close() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.closed {
+		s.closed = true
+		close(s.changed)
+	}
+}
+
+// Versioner implements storage.Interface.
+func (s *Store) Versioner() storage.Versioner { return s.versioner }
+
+// key returns a key as the store has it, or an error if it is none of the resource.
+func (s *Store) key(key string, recursive bool) (string, error) {
+	return storage.PrepareKey(s.resource.Prefix, key, recursive)
+}
+
+// errConflict says that an object is no longer in the revision that a write expects.
+var errConflict = errors.New("the object has changed")
+
+// look returns the latest revision of an object, or nil.
+func (s *Store) look(key string) (*entry, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return nil, errClosed
+	}
+	found, _ := s.objects.Get(&entry{key: key})
+	return found, nil
+}
+
+var errClosed = apierrors.NewServiceUnavailable("the storage is closed")
+
+// commit replaces old by new data, both of which may be nil, unless the object is no longer as old.
+func (s *Store) commit(key string, old *entry, data []byte) (change, error) {
+	// The object is decoded before the lock, because that takes long.
+	var next *entry
+	if data != nil {
+		object, err := s.decode(data)
+		if err != nil {
+			return change{}, err
+		}
+		next = &entry{key: key, data: data, object: object}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return change{}, errClosed
+	}
+	if found, _ := s.objects.Get(&entry{key: key}); found != old {
+		return change{}, errConflict
+	}
+	c := change{revision: s.current + 1, old: old, current: next}
+	grows := int64(0)
+	if old != nil {
+		grows -= int64(len(key) + len(old.data))
+		c.size += int64(len(key) + len(old.data))
+	}
+	if next != nil {
+		grows += int64(len(key) + len(data))
+		c.size += int64(len(key) + len(data))
+		if grows > 0 && s.size+grows > s.options.MaxBytes {
+			return change{}, s.full()
+		}
+		next.revision = c.revision
+		if err := s.versioner.UpdateObject(next.object, uint64(next.revision)); err != nil {
+			return change{}, err
+		}
+		s.objects.ReplaceOrInsert(next)
+	} else {
+		s.objects.Delete(old)
+	}
+	s.size, s.current = s.size+grows, c.revision
+	c.after = s.objects.Clone()
+	s.history, s.historySize = append(s.history, c), s.historySize+c.size
+	forget := 0
+	for size := s.historySize; forget < len(s.history) &&
+		(len(s.history)-forget > s.options.HistoryChanges || size > s.options.HistoryBytes); forget++ {
+		size -= s.history[forget].size
+	}
+	s.forget(forget)
+	s.announce()
+	return c, nil
+}
+
+// full is the error of a write for which there is no room.
+func (s *Store) full() error {
+	return &apierrors.StatusError{ErrStatus: metav1.Status{
+		Status: metav1.StatusFailure, Code: http.StatusInsufficientStorage, Reason: "InsufficientStorage",
+		Message: fmt.Sprintf("the storage of %s is full: objects take %d bytes of %d. Delete some",
+			s.resource.GroupResource, s.size, s.options.MaxBytes),
+	}}
+}
+
+// forget drops the oldest changes.
+func (s *Store) forget(changes int) {
+	if changes == 0 {
+		return
+	}
+	last := s.history[changes-1]
+	s.base, s.compacted = last.after, last.revision
+	for i := range changes {
+		s.historySize -= s.history[i].size
+		s.history[i] = change{} // the array lives on until append replaces it
+	}
+	s.history = s.history[changes:]
+}
+
+// Compact forgets what was before a revision. It is for tests. As with etcd, that is a revision of its own.
+func (s *Store) Compact(revision int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.forget(s.after(revision))
+	s.current++
+	s.announce()
+}
+
+// announce wakes watches up.
+func (s *Store) announce() {
+	close(s.changed)
+	s.changed = make(chan struct{})
+}
+
+func (s *Store) decode(data []byte) (runtime.Object, error) {
+	object := s.resource.New()
+	decoded, _, err := s.resource.Codec.Decode(data, nil, object)
+	if err != nil {
+		return nil, storage.NewInternalError(fmt.Errorf("decode an object of %s: %w", s.resource.GroupResource, err))
+	}
+	return decoded, nil
+}
+
+// encode returns the data of an object. It removes the resourceVersion from the object.
+func (s *Store) encode(object runtime.Object) ([]byte, error) {
+	if err := s.versioner.PrepareObjectForStorage(object); err != nil {
+		return nil, fmt.Errorf("prepare an object of %s for the storage: %w", s.resource.GroupResource, err)
+	}
+	return runtime.Encode(s.resource.Codec, object)
+}
+
+// Create implements storage.Interface.
+func (s *Store) Create(_ context.Context, key string, object, out runtime.Object, ttl uint64) error {
+	key, err := s.key(key, false)
+	if err != nil {
+		return err
+	}
+	if ttl != 0 {
+		return errTTL
+	}
+	if version, err := s.versioner.ObjectResourceVersion(object); err == nil && version != 0 {
+		return storage.ErrResourceVersionSetOnCreate
+	}
+	data, err := s.encode(object)
+	if err != nil {
+		return err
+	}
+	c, err := s.commit(key, nil, data)
+	if errors.Is(err, errConflict) {
+		return storage.NewKeyExistsError(key, 0)
+	}
+	if err != nil || out == nil {
+		return err
+	}
+	return c.current.copyTo(out)
+}
+
+var errTTL = storage.NewInternalError(errors.New("this storage removes no objects by time"))
+
+// Delete implements storage.Interface. What the caller has cached makes nothing faster here, so it is ignored.
+func (s *Store) Delete(
+	ctx context.Context, key string, out runtime.Object, preconditions *storage.Preconditions,
+	validate storage.ValidateObjectFunc, _ runtime.Object, _ storage.DeleteOptions,
+) error {
+	key, err := s.key(key, false)
+	if err != nil {
+		return err
+	}
+	for {
+		old, err := s.look(key)
+		if err != nil {
+			return err
+		}
+		if old == nil {
+			return storage.NewKeyNotFoundError(key, 0)
+		}
+		object := old.object.DeepCopyObject()
+		if preconditions != nil {
+			if err := preconditions.Check(key, object); err != nil {
+				return err
+			}
+		}
+		if err := validate(ctx, object); err != nil {
+			return err
+		}
+		c, err := s.commit(key, old, nil)
+		if errors.Is(err, errConflict) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		return s.deleted(c, out)
+	}
+}
+
+// deleted sets an object to its last state. Its resourceVersion is that of the deletion.
+func (s *Store) deleted(c change, out runtime.Object) error {
+	if err := c.old.copyTo(out); err != nil {
+		return err
+	}
+	return s.versioner.UpdateObject(out, uint64(c.revision))
+}
+
+// GuaranteedUpdate implements storage.Interface. What the caller has cached makes nothing faster here, so it is ignored.
+func (s *Store) GuaranteedUpdate(
+	ctx context.Context, key string, destination runtime.Object, ignoreNotFound bool, preconditions *storage.Preconditions,
+	tryUpdate storage.UpdateFunc, _ runtime.Object,
+) error {
+	key, err := s.key(key, false)
+	if err != nil {
+		return err
+	}
+	for ctx.Err() == nil {
+		old, err := s.look(key)
+		if err != nil {
+			return err
+		}
+		if old == nil && !ignoreNotFound {
+			return storage.NewKeyNotFoundError(key, 0)
+		}
+		data, err := s.update(key, old, preconditions, tryUpdate)
+		if err != nil {
+			return err
+		}
+		if old != nil && bytes.Equal(data, old.data) {
+			return old.copyTo(destination)
+		}
+		c, err := s.commit(key, old, data)
+		if errors.Is(err, errConflict) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		return c.current.copyTo(destination)
+	}
+	return ctx.Err()
+}
+
+// update returns the data that takes the place of an object, which is nil if there is none.
+func (s *Store) update(key string, old *entry, preconditions *storage.Preconditions, tryUpdate storage.UpdateFunc) ([]byte, error) {
+	object, response := s.resource.New(), storage.ResponseMeta{}
+	if old != nil {
+		object, response.ResourceVersion = old.object.DeepCopyObject(), uint64(old.revision)
+	}
+	if err := preconditions.Check(key, object); err != nil {
+		return nil, err
+	}
+	updated, ttl, err := tryUpdate(object, response)
+	if err != nil {
+		return nil, err
+	}
+	if ttl != nil && *ttl != 0 {
+		return nil, errTTL
+	}
+	return s.encode(updated)
+}

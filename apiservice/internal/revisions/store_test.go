@@ -1,0 +1,135 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package revisions
+
+import (
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/apiserver/pkg/storage"
+
+	"github.com/tripod-k8s/tripod/apiservice/storages"
+)
+
+type thing = metav1.PartialObjectMetadata
+
+func newStore(t *testing.T, o Options) *Store {
+	t.Helper()
+	gv, scheme := schema.GroupVersion{Group: "example.com", Version: "v1"}, runtime.NewScheme()
+	scheme.AddKnownTypeWithName(gv.WithKind("Thing"), &thing{})
+	scheme.AddKnownTypeWithName(gv.WithKind("ThingList"), &metav1.PartialObjectMetadataList{})
+	s, err := New(storages.Resource{
+		GroupResource: schema.GroupResource{Group: gv.Group, Resource: "things"}, Prefix: "/things/",
+		Codec: serializer.NewCodecFactory(scheme).LegacyCodec(gv),
+		New:   func() runtime.Object { return &thing{} }, NewList: func() runtime.Object { return &metav1.PartialObjectMetadataList{} },
+	}, o)
+	require.NoError(t, err)
+	t.Cleanup(s.Close)
+	return s
+}
+
+func create(t *testing.T, s *Store, name, content string) (*thing, error) {
+	t.Helper()
+	out := &thing{}
+	object := &thing{ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: map[string]string{"content": content}}}
+	return out, s.Create(t.Context(), "/things/"+name, object, out, 0)
+}
+
+func watchFrom(t *testing.T, s *Store, version string) watch.Interface {
+	t.Helper()
+	w, err := s.Watch(t.Context(), "/things/", storage.ListOptions{ResourceVersion: version, Recursive: true, Predicate: storage.Everything})
+	require.NoError(t, err)
+	t.Cleanup(w.Stop)
+	return w
+}
+
+// lastError reads a watch to its end, and returns how many events it had before the error.
+func lastError(t *testing.T, w watch.Interface) (int, error) {
+	t.Helper()
+	events := 0
+	for event := range w.ResultChan() {
+		if event.Type == watch.Error {
+			return events, apierrors.FromObject(event.Object)
+		}
+		events++
+	}
+	return events, nil
+}
+
+func TestHistoryIsBounded(t *testing.T) {
+	for name, o := range map[string]Options{"by changes": {HistoryChanges: 10}, "by bytes": {HistoryBytes: 5000}} {
+		t.Run(name, func(t *testing.T) {
+			s := newStore(t, o)
+			first, err := create(t, s, "first", "")
+			require.NoError(t, err)
+			slow := watchFrom(t, s, first.ResourceVersion)
+			for i := range 500 {
+				_, err := create(t, s, strconv.Itoa(i), "")
+				require.NoError(t, err)
+			}
+			assert.Less(t, len(s.history), 50)
+			events, err := lastError(t, watchFrom(t, s, first.ResourceVersion))
+			assert.True(t, apierrors.IsResourceExpired(err), "a watch that begins too early: %v", err)
+			assert.Zero(t, events)
+			events, err = lastError(t, slow)
+			assert.True(t, apierrors.IsResourceExpired(err), "a watch that is read too slowly: %v", err)
+			assert.Less(t, events, 500)
+			exact := storage.ListOptions{
+				ResourceVersion: first.ResourceVersion, ResourceVersionMatch: metav1.ResourceVersionMatchExact,
+				Recursive: true, Predicate: storage.Everything,
+			}
+			err = s.GetList(t.Context(), "/things/", exact, &metav1.PartialObjectMetadataList{})
+			assert.True(t, apierrors.IsResourceExpired(err), "a list of a forgotten revision: %v", err)
+		})
+	}
+}
+
+func TestAFullStorageTakesNothingMore(t *testing.T) {
+	s := newStore(t, Options{MaxBytes: 10_000})
+	_, err := create(t, s, "a", strings.Repeat("x", 6000))
+	require.NoError(t, err)
+	_, err = create(t, s, "b", strings.Repeat("x", 6000))
+	assert.ErrorContains(t, err, "the storage of things.example.com is full")
+	assert.Equal(t, int32(507), err.(apierrors.APIStatus).Status().Code)
+	require.NoError(t, s.Delete(t.Context(), "/things/a", &thing{}, nil, storage.ValidateAllObjectFunc, nil, storage.DeleteOptions{}))
+	_, err = create(t, s, "b", strings.Repeat("x", 6000))
+	assert.NoError(t, err)
+}
+
+func TestCloseEndsWatchesAndRequests(t *testing.T) {
+	s := newStore(t, Options{})
+	w := watchFrom(t, s, "")
+	s.Close()
+	_, err := lastError(t, w)
+	assert.NoError(t, err, "the watch ends without an error, so that the client resumes it")
+	_, err = create(t, s, "a", "")
+	assert.True(t, apierrors.IsServiceUnavailable(err), "%v", err)
+	assert.Error(t, s.ReadinessCheck())
+}
+
+// Clients keep resourceVersions of a process that has ended.
+func TestAnotherProcessContinuesNoRevision(t *testing.T) {
+	before, err := create(t, newStore(t, Options{}), "a", "")
+	require.NoError(t, err)
+	s := newStore(t, Options{})
+	_, err = lastError(t, watchFrom(t, s, before.ResourceVersion))
+	assert.True(t, apierrors.IsResourceExpired(err), "%v", err)
+	_, err = lastError(t, watchFrom(t, s, "9000000000000000000"))
+	assert.True(t, apierrors.IsResourceExpired(err), "of a clock that was ahead: %v", err)
+}
+
+func TestNoObjectEndsByTime(t *testing.T) {
+	s := newStore(t, Options{})
+	assert.Error(t, s.Create(t.Context(), "/things/a", &thing{}, &thing{}, 5))
+}

@@ -1,0 +1,209 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package storagetest tests whether a storage of objects keeps the rules that API servers and their clients rely on.
+//
+//	func TestRules(t *testing.T) {
+//		storagetest.Run(t, storagetest.Options{
+//			Open: func(t *testing.T, r storages.Resource) storage.Interface {
+//				store, stop, err := shelf.Open(t.TempDir(), r)
+//				require.NoError(t, err)
+//				t.Cleanup(stop)
+//				return store
+//			},
+//		})
+//	}
+//
+// Each rule is a subtest with the rule as its name, so the name of a failed test says which rule the storage violates. Most of them are
+// Kubernetes' own tests of etcd's storage (k8s.io/apiserver/pkg/storage/testing). etcd's storage keeps all rules.
+package storagetest
+
+import (
+	"context"
+	"slices"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	"k8s.io/apiserver/pkg/apis/example"
+	examplev1 "k8s.io/apiserver/pkg/apis/example/v1"
+	"k8s.io/apiserver/pkg/storage"
+	kubetest "k8s.io/apiserver/pkg/storage/testing"
+
+	"github.com/tripod-k8s/tripod/apiservice/storages"
+)
+
+// Options say how to make the storage under test.
+type Options struct {
+	// Open makes an empty storage for a resource. It ends with the test.
+	Open func(*testing.T, storages.Resource) storage.Interface
+	// Compact makes a storage forget what was before a revision, so that requests for that get 410. It also makes a revision of its own, as
+	// etcd's compaction does. If it is nil, the rules about forgotten revisions are not tested.
+	Compact func(context.Context, *testing.T, storage.Interface, int64)
+}
+
+// rule is what a storage must do.
+type rule struct {
+	name string
+	test func(context.Context, *testing.T, storage.Interface)
+}
+
+// Run tests each rule with a storage of its own. It needs no cluster, and takes some seconds with a storage in memory.
+func Run(t *testing.T, o Options) {
+	rules := slices.Concat(writes, reads, watches, order)
+	if o.Compact != nil {
+		rules = append(rules, o.forgotten()...)
+	}
+	for _, r := range rules {
+		t.Run(r.name, func(t *testing.T) { r.test(t.Context(), t, o.Open(t, resource())) })
+	}
+}
+
+// prefix is that of Kubernetes' tests.
+const prefix = "/pods/"
+
+// resource are the pods of k8s.io/apiserver's example, in which Kubernetes' tests are written.
+func resource() storages.Resource {
+	scheme := runtime.NewScheme()
+	metav1.AddToGroupVersion(scheme, metav1.SchemeGroupVersion)
+	utilruntime.Must(example.AddToScheme(scheme))
+	utilruntime.Must(examplev1.AddToScheme(scheme))
+	return storages.Resource{
+		GroupResource: schema.GroupResource{Group: example.GroupName, Resource: "pods"},
+		Prefix:        prefix,
+		Codec:         serializer.NewCodecFactory(scheme).LegacyCodec(examplev1.SchemeGroupVersion),
+		New:           func() runtime.Object { return &example.Pod{} },
+		NewList:       func() runtime.Object { return &example.PodList{} },
+	}
+}
+
+var writes = []rule{
+	{"create gives the object a resourceVersion", func(ctx context.Context, t *testing.T, s storage.Interface) {
+		kubetest.RunTestCreate(ctx, t, s, func(context.Context, *testing.T, string) {})
+	}},
+	{"create refuses a key that exists", func(ctx context.Context, t *testing.T, s storage.Interface) {
+		kubetest.RunTestCreateWithKeyExist(ctx, t, s)
+	}},
+	{"keys outside of the resource are refused", testKeys},
+	{"delete returns the last state, with the resourceVersion of the deletion", testDeleteReturnsLastState},
+	{"delete of a missing object is NotFound", func(ctx context.Context, t *testing.T, s storage.Interface) {
+		kubetest.RunTestUnconditionalDelete(ctx, t, s)
+	}},
+	{"delete heeds preconditions", func(ctx context.Context, t *testing.T, s storage.Interface) {
+		kubetest.RunTestConditionalDelete(ctx, t, s)
+	}},
+	{"delete with an old cached object heeds the stored one", func(ctx context.Context, t *testing.T, s storage.Interface) {
+		kubetest.RunTestDeleteWithSuggestionAndConflict(ctx, t, s)
+	}},
+	{"delete with a cached object that is deleted is NotFound", func(ctx context.Context, t *testing.T, s storage.Interface) {
+		kubetest.RunTestDeleteWithSuggestionOfDeletedObject(ctx, t, s)
+	}},
+	{"delete tries again if the object changes meanwhile", func(ctx context.Context, t *testing.T, s storage.Interface) {
+		kubetest.RunTestDeleteWithConflict(ctx, t, s)
+	}},
+	{"delete validates the stored object", func(ctx context.Context, t *testing.T, s storage.Interface) {
+		kubetest.RunTestValidateDeletionWithOnlySuggestionValid(ctx, t, s)
+	}},
+	{"delete heeds preconditions by the stored object", func(ctx context.Context, t *testing.T, s storage.Interface) {
+		kubetest.RunTestPreconditionalDeleteWithOnlySuggestionPass(ctx, t, s)
+	}},
+	{"update heeds preconditions, and writes nothing if nothing changes", testUpdate},
+	{"update tries again if the object changes meanwhile", func(ctx context.Context, t *testing.T, s storage.Interface) {
+		kubetest.RunTestGuaranteedUpdateWithConflict(ctx, t, s)
+	}},
+	{"update with an old cached object heeds the stored one", func(ctx context.Context, t *testing.T, s storage.Interface) {
+		kubetest.RunTestGuaranteedUpdateWithSuggestionAndConflict(ctx, t, s)
+	}},
+	{"concurrent updates lose nothing", testConcurrentUpdates},
+	{"an object that is created again has a later resourceVersion", testCreatedAgain},
+}
+
+var reads = []rule{
+	{"get heeds the resourceVersion", testGet},
+	{"a list of one key has that object only", func(ctx context.Context, t *testing.T, s storage.Interface) {
+		kubetest.RunTestGetListNonRecursive(ctx, t, increase(s), s)
+	}},
+	{"a list of a prefix has the objects below it", func(ctx context.Context, t *testing.T, s storage.Interface) {
+		kubetest.RunTestGetListRecursivePrefix(ctx, t, s)
+	}},
+	{"a list at a resourceVersion is as it was then", testListAtVersion},
+	{"limit and continue return each object once", func(ctx context.Context, t *testing.T, s storage.Interface) {
+		kubetest.RunTestListContinuation(ctx, t, s, anyCalls)
+	}},
+	{"limit and continue work with selectors", func(ctx context.Context, t *testing.T, s storage.Interface) {
+		kubetest.RunTestListContinuationWithFilter(ctx, t, s, anyCalls)
+	}},
+	{"limit and continue find rare objects", func(ctx context.Context, t *testing.T, s storage.Interface) {
+		kubetest.RunTestListPaginationRareObject(ctx, t, s, anyCalls)
+	}},
+	{"all pages have the resourceVersion of the first", func(ctx context.Context, t *testing.T, s storage.Interface) {
+		kubetest.RunTestListPaging(ctx, t, s)
+	}},
+	{"pages are of one revision while objects change", testPagesWhileObjectsChange},
+	{"a list of a namespace has its objects only", func(ctx context.Context, t *testing.T, s storage.Interface) {
+		kubetest.RunTestNamespaceScopedList(ctx, t, s)
+	}},
+}
+
+var watches = []rule{
+	{"a watch shows what its selector sees", func(ctx context.Context, t *testing.T, s storage.Interface) {
+		kubetest.RunTestWatch(ctx, t, s)
+	}},
+	{"a watch of cluster-scoped objects", func(ctx context.Context, t *testing.T, s storage.Interface) {
+		kubetest.RunTestClusterScopedWatch(ctx, t, s)
+	}},
+	{"a watch of a namespace has its objects only", func(ctx context.Context, t *testing.T, s storage.Interface) {
+		kubetest.RunTestNamespaceScopedWatch(ctx, t, s)
+	}},
+	{"a deletion reaches watches", func(ctx context.Context, t *testing.T, s storage.Interface) {
+		kubetest.RunTestDeleteTriggerWatch(ctx, t, s)
+	}},
+	{"a DELETED event has the resourceVersion of the deletion", func(ctx context.Context, t *testing.T, s storage.Interface) {
+		kubetest.RunTestWatchDeleteEventObjectHaveLatestRV(ctx, t, s)
+	}},
+	{"a watch without a resourceVersion begins with the objects", func(ctx context.Context, t *testing.T, s storage.Interface) {
+		kubetest.RunTestWatchFromZero(ctx, t, s, nil)
+	}},
+	{"a watch from a resourceVersion has what came later", func(ctx context.Context, t *testing.T, s storage.Interface) {
+		kubetest.RunTestWatchFromNonZero(ctx, t, s)
+	}},
+	{"a watch ends with its context", func(ctx context.Context, t *testing.T, s storage.Interface) {
+		kubetest.RunTestWatchContextCancel(ctx, t, s)
+	}},
+	{"a watch says when it has begun", func(ctx context.Context, t *testing.T, s storage.Interface) {
+		kubetest.RunTestWatchInitializationSignal(ctx, t, s)
+	}},
+	{"initial events end with a bookmark", testInitialEvents},
+	{"initial events and later ones are those of one object", func(ctx context.Context, t *testing.T, s storage.Interface) {
+		kubetest.RunWatchListMatchSingle(ctx, t, s)
+	}},
+}
+
+var order = []rule{
+	{"watches have each change once, in the order of resourceVersions", testOrder},
+}
+
+// forgotten are the rules about revisions that a storage has forgotten.
+func (o Options) forgotten() []rule {
+	compact := func(s storage.Interface) kubetest.Compaction {
+		return func(ctx context.Context, t *testing.T, version string) {
+			o.Compact(ctx, t, s, int64(parse(t, version)))
+		}
+	}
+	return []rule{
+		{"lists heed resourceVersion, its match, limit and continue", func(ctx context.Context, t *testing.T, s storage.Interface) {
+			kubetest.RunTestList(ctx, t, s, compact(s), false, nil)
+		}},
+		{"a page of a forgotten revision gets 410 and a way to go on", func(ctx context.Context, t *testing.T, s storage.Interface) {
+			kubetest.RunTestListInconsistentContinuation(ctx, t, s, compact(s))
+		}},
+		{"a watch from a forgotten revision gets 410", func(ctx context.Context, t *testing.T, s storage.Interface) {
+			testForgottenWatch(ctx, t, s, o.Compact)
+		}},
+	}
+}
+
+func anyCalls(*testing.T, uint64, uint64) {}

@@ -1,0 +1,164 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/dynamic"
+
+	"github.com/tripod-k8s/tripod/apiservice/apitest"
+	v1 "github.com/tripod-k8s/tripod/examples/storages/v1"
+)
+
+func TestMain(m *testing.M) { os.Exit(apitest.Main(m, service())) }
+
+// notes returns a client of the notes in the namespace default.
+func notes(t *testing.T) dynamic.ResourceInterface {
+	t.Helper()
+	client, err := dynamic.NewForConfig(apitest.Start(t, service()).Admin())
+	require.NoError(t, err)
+	return client.Resource(v1.GroupVersion.WithResource("notes")).Namespace("default")
+}
+
+func note(name, text string) *unstructured.Unstructured {
+	n := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"text": text}}}
+	n.SetGroupVersionKind(v1.GroupVersion.WithKind("Note"))
+	n.SetName(name)
+	return n
+}
+
+func textOf(t *testing.T, n *unstructured.Unstructured) string {
+	t.Helper()
+	text, _, err := unstructured.NestedString(n.Object, "spec", "text")
+	require.NoError(t, err)
+	return text
+}
+
+// next returns the next event that is no bookmark.
+func next(t *testing.T, w watch.Interface) (watch.EventType, *unstructured.Unstructured) {
+	t.Helper()
+	for {
+		select {
+		case event, ok := <-w.ResultChan():
+			require.True(t, ok, "the watch has ended")
+			if event.Type == watch.Bookmark {
+				continue
+			}
+			object, ok := event.Object.(*unstructured.Unstructured)
+			require.True(t, ok, "%v", event.Object)
+			return event.Type, object
+		case <-time.After(time.Minute):
+			require.FailNow(t, "no event")
+		}
+	}
+}
+
+func TestNotesBehaveAsObjectsInEtcdDo(t *testing.T) {
+	t.Parallel()
+	mine, ctx := notes(t), t.Context()
+	created, err := mine.Create(ctx, note("a", "first"), metav1.CreateOptions{})
+	require.NoError(t, err)
+	_, err = mine.Create(ctx, note("a", "again"), metav1.CreateOptions{})
+	assert.True(t, apierrors.IsAlreadyExists(err), "%v", err)
+	_, err = mine.Create(ctx, note("b", ""), metav1.CreateOptions{})
+	assert.True(t, apierrors.IsInvalid(err), "%v", err)
+	_, err = mine.Create(ctx, note("b", "dry"), metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+	require.NoError(t, err)
+	strict := note("b", "strict")
+	strict.Object["speck"] = "typo"
+	_, err = mine.Create(ctx, strict, metav1.CreateOptions{FieldValidation: metav1.FieldValidationStrict})
+	assert.True(t, apierrors.IsBadRequest(err), "%v", err)
+
+	w, err := mine.Watch(ctx, metav1.ListOptions{ResourceVersion: created.GetResourceVersion()})
+	require.NoError(t, err)
+	defer w.Stop()
+	applied, err := mine.Apply(ctx, "a", note("a", "applied"), metav1.ApplyOptions{FieldManager: "test", Force: true})
+	require.NoError(t, err)
+	kind, event := next(t, w)
+	assert.Equal(t, watch.Modified, kind)
+	assert.Equal(t, applied.GetResourceVersion(), event.GetResourceVersion())
+
+	created.SetLabels(map[string]string{"old": "yes"})
+	_, err = mine.Update(ctx, created, metav1.UpdateOptions{})
+	assert.True(t, apierrors.IsConflict(err), "an update of an old resourceVersion: %v", err)
+	other := types.UID("other")
+	err = mine.Delete(ctx, "a", metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &other}})
+	assert.True(t, apierrors.IsConflict(err), "a deletion of another object: %v", err)
+}
+
+func TestAFinalizerHoldsANote(t *testing.T) {
+	t.Parallel()
+	mine, ctx := notes(t), t.Context()
+	held := note("held", "text")
+	held.SetFinalizers([]string{"example.com/hold"})
+	_, err := mine.Create(ctx, held, metav1.CreateOptions{})
+	require.NoError(t, err)
+	require.NoError(t, mine.Delete(ctx, "held", metav1.DeleteOptions{}))
+	held, err = mine.Get(ctx, "held", metav1.GetOptions{})
+	require.NoError(t, err)
+	assert.NotNil(t, held.GetDeletionTimestamp())
+	held.SetFinalizers(nil)
+	_, err = mine.Update(ctx, held, metav1.UpdateOptions{})
+	require.NoError(t, err)
+	_, err = mine.Get(ctx, "held", metav1.GetOptions{})
+	assert.True(t, apierrors.IsNotFound(err), "%v", err)
+}
+
+func TestPagesAreOfOneRevision(t *testing.T) {
+	t.Parallel()
+	mine, ctx := notes(t), t.Context()
+	for _, name := range strings.Split("abcdef", "") {
+		_, err := mine.Create(ctx, note(name, name), metav1.CreateOptions{})
+		require.NoError(t, err)
+	}
+	var names []string
+	page, err := mine.List(ctx, metav1.ListOptions{Limit: 4})
+	require.NoError(t, err)
+	for _, item := range page.Items {
+		names = append(names, textOf(t, &item))
+	}
+	require.NoError(t, mine.DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{}))
+	page, err = mine.List(ctx, metav1.ListOptions{Limit: 4, Continue: page.GetContinue()})
+	require.NoError(t, err)
+	for _, item := range page.Items {
+		names = append(names, textOf(t, &item))
+	}
+	assert.Equal(t, strings.Split("abcdef", ""), names)
+}
+
+// A replica that is started again has none of its objects, and its clients notice.
+func TestAClientOfALostHistoryListsAgain(t *testing.T) {
+	t.Parallel()
+	api := apitest.Start(t, service())
+	client, err := dynamic.NewForConfig(api.Admin())
+	require.NoError(t, err)
+	mine, ctx := client.Resource(v1.GroupVersion.WithResource("notes")).Namespace("default"), t.Context()
+	before, err := mine.Create(ctx, note("a", "lost"), metav1.CreateOptions{})
+	require.NoError(t, err)
+	api.Kill("notes-0")
+	api.WaitReady()
+	list, err := mine.List(ctx, metav1.ListOptions{})
+	require.NoError(t, err)
+	assert.Empty(t, list.Items)
+	w, err := mine.Watch(ctx, metav1.ListOptions{ResourceVersion: before.GetResourceVersion()})
+	if err == nil {
+		defer w.Stop()
+		event := <-w.ResultChan()
+		require.Equal(t, watch.Error, event.Type)
+		err = apierrors.FromObject(event.Object)
+	}
+	assert.True(t, apierrors.IsResourceExpired(err), "%v", err)
+}

@@ -1,0 +1,49 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package storages tests that etcd keeps the rules that the storages of API services must keep.
+package storages
+
+import (
+	"context"
+	"strconv"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"k8s.io/apiserver/pkg/storage"
+	"k8s.io/apiserver/pkg/storage/storagebackend"
+	"k8s.io/apiserver/pkg/storage/storagebackend/factory"
+
+	"github.com/tripod-k8s/tripod/apiservice/storages"
+	"github.com/tripod-k8s/tripod/apiservice/storagetest"
+	"github.com/tripod-k8s/tripod/internal/storage/etcdtest"
+)
+
+func TestEtcdKeepsTheRules(t *testing.T) {
+	client := etcdtest.Start(t)
+	opened := 0
+	storagetest.Run(t, storagetest.Options{
+		Open: func(t *testing.T, r storages.Resource) storage.Interface {
+			opened++
+			config := storagebackend.NewDefaultConfig("/"+strconv.Itoa(opened), r.Codec)
+			config.Transport.ServerList = client.Endpoints()
+			store, stop, err := factory.Create(*config.ForResource(r.GroupResource), r.New, r.NewList, r.Prefix)
+			require.NoError(t, err)
+			t.Cleanup(stop)
+			return store
+		},
+		Compact: func(ctx context.Context, t *testing.T, _ storage.Interface, revision int64) {
+			compact(ctx, t, client, revision)
+		},
+	})
+}
+
+// compact compacts etcd as kube-apiserver does, which writes a key first.
+func compact(ctx context.Context, t *testing.T, client *clientv3.Client, revision int64) {
+	_, err := client.Put(ctx, "/compactions", strconv.FormatInt(revision, 10))
+	require.NoError(t, err)
+	_, err = client.Compact(ctx, revision)
+	require.NoError(t, err)
+}
