@@ -24,7 +24,9 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apiextensions "k8s.io/apiextensions-apiserver/pkg/client/clientset/clientset"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/tools/pager"
 
 	"github.com/tripod-k8s/tripod/lab/bench/load"
 	"github.com/tripod-k8s/tripod/lab/bench/process"
@@ -39,8 +41,9 @@ const (
 	empty = "empty"
 	// readTimeout is for documents of all definitions.
 	readTimeout = 10 * time.Minute
-	// A list of all definitions is work for extensions, too.
+	// A list of all definitions is work for extensions, too. In one answer, thousands would take longer than a request may.
 	lookInterval, establishTimeout = 5 * time.Second, 20 * time.Minute
+	pageSize                       = 200
 )
 
 func main() { framework.RunCommand("divided", run) }
@@ -207,17 +210,16 @@ func define(ctx context.Context, tripod *framework.Tripod, definitions []*apiext
 	}
 	missing := len(definitions)
 	err = wait.PollUntilContextTimeout(ctx, lookInterval, establishTimeout, true, func(ctx context.Context) (bool, error) {
-		list, err := crds.List(ctx, metav1.ListOptions{})
-		if err != nil {
-			return false, err
-		}
-		missing = len(list.Items)
-		for _, crd := range list.Items {
-			if apihelpers.IsCRDConditionTrue(&crd, apiextensionsv1.Established) {
-				missing--
+		missing = 0
+		pages := pager.New(pager.SimplePageFunc(func(o metav1.ListOptions) (runtime.Object, error) { return crds.List(ctx, o) }))
+		pages.PageSize = pageSize
+		err := pages.EachListItem(ctx, metav1.ListOptions{}, func(object runtime.Object) error {
+			if !apihelpers.IsCRDConditionTrue(object.(*apiextensionsv1.CustomResourceDefinition), apiextensionsv1.Established) {
+				missing++
 			}
-		}
-		return missing == 0, nil
+			return nil
+		})
+		return err == nil && missing == 0, err
 	})
 	if err != nil {
 		return fmt.Errorf("%d of %d definitions are not established: %w", missing, len(definitions), err)
