@@ -100,10 +100,20 @@ func Up(ctx context.Context, options Options) (*Cluster, error) {
 		return nil, err
 	}
 	addWorkers(config, options.Workers)
-	if err := progress.Step(fmt.Sprintf("kind creates the cluster %s with %d nodes", c.Name, len(config.Nodes)), func() error {
-		return c.create(options, config)
-	}); err != nil {
+	if err := mapPorts(config, options.Ports); err != nil {
 		return nil, err
+	}
+	create := func() error {
+		return progress.Step(fmt.Sprintf("kind creates the cluster %s with %d nodes", c.Name, len(config.Nodes)), func() error {
+			return c.create(options, config)
+		})
+	}
+	// A kubelet that starts beside other clusters fails now and then, which says nothing about Tripod. kind removes what it has begun.
+	if err := create(); err != nil {
+		progress.Printf("once more: %v", err)
+		if err := create(); err != nil {
+			return nil, err
+		}
 	}
 	if err := c.open(ctx, options); err != nil || options.Bare || !needsPodNetwork(config) {
 		return c, err
@@ -112,9 +122,6 @@ func Up(ctx context.Context, options Options) (*Cluster, error) {
 }
 
 func (c *Cluster) create(options Options, config *v1alpha4.Cluster) error {
-	if err := mapPorts(config, options.Ports); err != nil {
-		return err
-	}
 	create := []cluster.CreateOption{
 		cluster.CreateWithV1Alpha4Config(config),
 		cluster.CreateWithStopBeforeSettingUpKubernetes(options.Bare),
