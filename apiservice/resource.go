@@ -21,7 +21,8 @@ import (
 	"github.com/tripod-k8s/tripod/apiservice/storages"
 )
 
-// Resource is a resource of a group. Objects keeps it in etcd or in another storage; Custom is served as the author pleases.
+// Resource is a resource of a group. Objects keeps it in etcd or in another storage. ReadOnly has a function return it. Custom is
+// served as the author pleases.
 type Resource interface {
 	// addHub prepares the scheme.
 	addHub(*types, Group) error
@@ -35,8 +36,8 @@ type Resource interface {
 	storages(*Environment, Group, generic.RESTOptionsGetter) (map[string]rest.Storage, error)
 }
 
-// Objects is a resource whose objects are kept in etcd, or where Storage says. T is a pointer to the type that validation and admission see;
-// other versions are converted to it and from it.
+// Objects is a resource whose objects are kept in etcd, or where Storage says. T is a pointer to the type that validation and admission
+// see. Other versions are converted to it and from it.
 type Objects[T runtime.Object] struct {
 	// Name is the plural, in lower case. Singular is the kind in lower case if empty.
 	Name, Singular string

@@ -66,7 +66,7 @@ type Group struct {
 	Versions []string
 	// StorageVersion is the version in which objects are written to etcd. It is the first of Versions if empty.
 	StorageVersion string
-	// Resources are the resources of the group: Objects, or Custom.
+	// Resources are the resources of the group: Objects, ReadOnly, or Custom.
 	Resources []Resource
 }
 
