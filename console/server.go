@@ -12,7 +12,6 @@ import (
 	"net"
 	"net/http"
 	"strconv"
-	"sync"
 	"time"
 
 	"golang.org/x/net/netutil"
@@ -22,6 +21,7 @@ import (
 	"github.com/tripod-k8s/tripod/console/access"
 	"github.com/tripod-k8s/tripod/console/hub"
 	"github.com/tripod-k8s/tripod/console/pages"
+	"github.com/tripod-k8s/tripod/local/up"
 )
 
 // Bounds of the server. A page asks search several times, so that its answer takes longer than a request.
@@ -39,37 +39,46 @@ type Options struct {
 	Config *rest.Config
 	// Port is that of 127.0.0.1, or 0 for a free one.
 	Port int
-	// Out gets the address for a browser, and another one after each use.
-	Out io.Writer
+	// Used gets the next address for a browser when the one before was used.
+	Used func(address string)
+	// Services returns the state of the instance on this machine. It is nil if there is none.
+	Services func(context.Context) ([]up.Status, error)
 }
 
-// Serve serves the console until the context ends.
-func Serve(ctx context.Context, options Options) error {
+// Server is a console that has its port.
+type Server struct {
+	listener net.Listener
+	guard    *access.Guard
+	server   *http.Server
+}
+
+// Listen takes the port. Serve must follow.
+func Listen(ctx context.Context, options Options) (*Server, error) {
 	client, err := hub.New(options.Config)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(options.Port)))
 	if err != nil {
-		return fmt.Errorf("cannot serve the console: %w; --port 0 takes a free port", err)
+		return nil, fmt.Errorf("cannot serve the console: %w; --port 0 takes a free port", err)
 	}
-	defer listener.Close() //nolint:errcheck // Shutdown closes it, too
-	var printing sync.Mutex
-	say := func(text string) {
-		printing.Lock()
-		defer printing.Unlock()
-		fmt.Fprintln(options.Out, text) //nolint:errcheck // a closed terminal ends nothing
-	}
-	guard := access.New(listener.Addr().String(), func(address string) { say("Signed in. Another browser can use " + address) })
-	server := &http.Server{
-		Handler:     guard.Wrap(bounded(pages.New(client))),
-		ReadTimeout: 10 * time.Second, ReadHeaderTimeout: 5 * time.Second, WriteTimeout: pageTimeout + 30*time.Second, IdleTimeout: time.Minute,
+	guard := access.New(listener.Addr().String(), options.Used)
+	return &Server{listener: netutil.LimitListener(listener, maxConnections), guard: guard, server: &http.Server{
+		Handler:     guard.Wrap(bounded(pages.New(client, options.Services))),
+		ReadTimeout: 10 * time.Second, ReadHeaderTimeout: 5 * time.Second,
+		WriteTimeout: pageTimeout + 30*time.Second, IdleTimeout: time.Minute,
 		MaxHeaderBytes: maxHeader,
 		ErrorLog:       log.New(io.Discard, "", 0), // what browsers send is no news
-	}
-	say("The console of " + client.Server() + " is at\n\n    " + guard.Address() + "\n\nuntil Ctrl-C. The address signs one browser in, once.")
+	}}, nil
+}
+
+// Address is where a browser signs in, once.
+func (s *Server) Address() string { return s.guard.Address() }
+
+// Serve serves the console until the context ends.
+func (s *Server) Serve(ctx context.Context) error {
 	served := make(chan error, 1)
-	go func() { served <- server.Serve(netutil.LimitListener(listener, maxConnections)) }()
+	go func() { served <- s.server.Serve(s.listener) }()
 	select {
 	case err := <-served:
 		return err
@@ -77,8 +86,8 @@ func Serve(ctx context.Context, options Options) error {
 	}
 	stopping, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTimeout)
 	defer cancel()
-	if err := server.Shutdown(stopping); err != nil {
-		return errors.Join(server.Close(), ignoreClosed(<-served))
+	if err := s.server.Shutdown(stopping); err != nil {
+		return errors.Join(s.server.Close(), ignoreClosed(<-served))
 	}
 	return ignoreClosed(<-served)
 }

@@ -4,7 +4,9 @@
 package main
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -24,7 +26,7 @@ import (
 
 func newUpCommand() *cobra.Command {
 	o := up.DefaultOptions()
-	var detach, merge bool
+	var detach, merge, withConsole bool
 	cmd := &cobra.Command{
 		Use:   "up",
 		Short: "Start an instance on this machine, and keep it running until Ctrl-C or `tripod down`",
@@ -50,7 +52,7 @@ same flags from --core-arg and the like. In a flag, {replica} stands for the nam
   tripod up --core-replicas 2 --core-arg=--audit-log-path=/tmp/audit-{replica}.log --core-arg=--audit-policy-file=policy.yaml`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := o.Validate(); err != nil {
+			if err := cmp.Or(o.Validate(), mayHaveConsole(withConsole, &o)); err != nil {
 				return err
 			}
 			// Libraries log for servers. Here the instance itself says what happens.
@@ -65,18 +67,51 @@ same flags from --core-arg and the like. In a flag, {replica} stands for the nam
 				}
 				return up.Detach(ctx, up.DataDir(o.DataDir), append([]string{program}, os.Args[1:]...), cmd.OutOrStdout())
 			}
-			if merge {
-				o.Ready = func() (string, error) { return mergeKubeconfig(up.DataDir(o.DataDir)) }
-			}
-			return up.Run(ctx, o, cmd.OutOrStdout())
+			beside := &consoleBeside{out: cmd.OutOrStdout()}
+			o.Ready = whenReady(ctx, up.DataDir(o.DataDir), merge, withConsole, beside)
+			err := up.Run(ctx, o, cmd.OutOrStdout())
+			stop()
+			return errors.Join(err, beside.wait())
 		},
 	}
 	addDataDirFlag(cmd, &o.DataDir)
 	cmd.Flags().BoolVarP(&detach, "detach", "d", false, "run in the background, and return when the instance is ready")
 	cmd.Flags().BoolVar(&merge, "merge-kubeconfig", false,
 		"also add a context to your own kubeconfig ($KUBECONFIG or ~/.kube/config), and make it the current one; `tripod delete` removes it")
+	cmd.Flags().BoolVar(&withConsole, "console", false,
+		"also serve the console of --search at a free port of 127.0.0.1, and print its address")
 	addUpFlags(cmd.Flags(), &o)
 	return cmd
+}
+
+func mayHaveConsole(wanted bool, o *up.Options) error {
+	if wanted && !o.Optional["search"] {
+		return errors.New("--console shows what search has copied: add --search")
+	}
+	return nil
+}
+
+// whenReady returns what is done when the instance is ready.
+func whenReady(ctx context.Context, dataDir up.DataDir, merge, withConsole bool, beside *consoleBeside) func() (string, error) {
+	if !merge && !withConsole {
+		return nil
+	}
+	return func() (string, error) {
+		var lines []string
+		add := func(line string, err error) {
+			if err != nil {
+				line = err.Error()
+			}
+			lines = append(lines, line)
+		}
+		if merge {
+			add(mergeKubeconfig(dataDir))
+		}
+		if withConsole {
+			add(beside.start(ctx, dataDir))
+		}
+		return strings.Join(lines, "; "), nil
+	}
 }
 
 func mergeKubeconfig(dataDir up.DataDir) (string, error) {

@@ -5,6 +5,7 @@ package pages
 
 import (
 	"bytes"
+	"context"
 	"embed"
 	"errors"
 	"html/template"
@@ -16,6 +17,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/tripod-k8s/tripod/console/hub"
+	"github.com/tripod-k8s/tripod/local/up"
 )
 
 //go:embed templates assets
@@ -25,7 +27,7 @@ var files embed.FS
 var templates = func() map[string]*template.Template {
 	all := map[string]*template.Template{}
 	layout := template.Must(template.ParseFS(files, "templates/layout.html"))
-	for _, name := range []string{"search", "object", "compare", "error"} {
+	for _, name := range []string{"search", "object", "compare", "services", "error"} {
 		all[name] = template.Must(template.Must(layout.Clone()).ParseFS(files, "templates/"+name+".html"))
 	}
 	return all
@@ -34,18 +36,23 @@ var templates = func() map[string]*template.Template {
 // console serves the pages.
 type console struct {
 	hub *hub.Client
+	// services returns the state of the instance on this machine, and is nil if there is none.
+	services func(context.Context) ([]up.Status, error)
 
 	mu     sync.Mutex
 	reader string
 }
 
-// New returns the pages.
-func New(client *hub.Client) http.Handler {
-	c := &console{hub: client}
+// New returns the pages. Services returns the state of the instance on this machine, and is nil if there is none.
+func New(client *hub.Client, services func(context.Context) ([]up.Status, error)) http.Handler {
+	c := &console{hub: client, services: services}
 	mux := http.NewServeMux()
 	mux.HandleFunc("/{$}", c.page("search", c.search))
 	mux.HandleFunc("/object", c.page("object", c.object))
 	mux.HandleFunc("/compare", c.page("compare", c.compare))
+	if services != nil {
+		mux.HandleFunc("/services", c.page("services", c.showServices))
+	}
 	mux.HandleFunc("/results.csv", c.exportCSV)
 	mux.HandleFunc("/results.json", c.exportJSON)
 	assets, err := fs.Sub(files, "assets")
@@ -66,6 +73,8 @@ type layout struct {
 	Title string
 	// Server is the address of the API server, and Reader the caller.
 	Server, Reader string
+	// Services is whether the console has that page.
+	Services bool
 	// Text is that of the search box.
 	Text string
 }
@@ -114,7 +123,10 @@ func codeOf(err error) int {
 
 func (c *console) render(w http.ResponseWriter, req *http.Request, name string, code int, m model) {
 	l := m.base()
-	l.Server, l.Reader = c.hub.Server(), c.whoReads(req)
+	l.Server, l.Reader, l.Services = c.hub.Server(), c.whoReads(req), c.services != nil
+	if m, isLive := m.(*servicesPage); isLive && m.Live {
+		w.Header().Set("Refresh", liveInterval)
+	}
 	if l.Text == "" {
 		l.Text = req.URL.Query().Get("q")
 	}

@@ -4,7 +4,9 @@
 package pages
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -18,6 +20,8 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/tripod-k8s/tripod/console/hub"
+	"github.com/tripod-k8s/tripod/local/process"
+	"github.com/tripod-k8s/tripod/local/up"
 	"github.com/tripod-k8s/tripod/services/search/apis/search/v1beta1"
 )
 
@@ -39,7 +43,15 @@ func serving(t *testing.T, answers map[string]any) http.Handler {
 	t.Cleanup(server.Close)
 	client, err := hub.New(&rest.Config{Host: server.URL})
 	require.NoError(t, err)
-	return New(client)
+	return New(client, nil)
+}
+
+// unreachable is a client of a server that does not answer.
+func unreachable(t *testing.T) *hub.Client {
+	t.Helper()
+	client, err := hub.New(&rest.Config{Host: "http://127.0.0.1:1"})
+	require.NoError(t, err)
+	return client
 }
 
 func get(t *testing.T, pages http.Handler, path string) *httptest.ResponseRecorder {
@@ -134,6 +146,31 @@ func TestExportsAreNoFormulas(t *testing.T) {
 	assert.Equal(t, "=HYPERLINK(1)", all[0].Name)
 	assert.Equal(t, "application/json", answer.Header().Get("Content-Type"))
 	assert.Contains(t, answer.Header().Get("Content-Disposition"), "attachment")
+}
+
+func TestServicesAreShownFromTheAggregatorsDown(t *testing.T) {
+	t.Parallel()
+	requests, share := int64(42), 0.25
+	status := func(component, replica string, ready bool) up.Status {
+		return up.Status{Status: process.Status{Component: component, Replica: replica, Ready: ready, Message: evil}, Requests: &requests, Share: &share}
+	}
+	var fails error
+	pages := New(unreachable(t), func(context.Context) ([]up.Status, error) {
+		return []up.Status{
+			status("etcd", "etcd-0", true), status("wardle", "wardle-0", false), status("core", "core-0", true), status("core", "core-1", false),
+			status("aggregator", "aggregator-0", true),
+		}, fails
+	})
+	answer := get(t, pages, "/services")
+	text := answer.Body.String()
+	assert.Equal(t, http.StatusOK, answer.Code)
+	assert.Regexp(t, `(?s)aggregator \(1 of 1 ready\).*core \(1 of 2 ready\).*<td>ready</td><td>42</td><td>25%</td>.*not ready.*wardle \(0 of 1 ready\).*etcd`, text)
+	assert.NotContains(t, text, "<script")
+	assert.Empty(t, answer.Header().Get("Refresh"))
+	assert.Equal(t, liveInterval, get(t, pages, "/services?live=1").Header().Get("Refresh"))
+	fails = errors.New("no instance runs")
+	assert.Equal(t, http.StatusBadGateway, get(t, pages, "/services?live=1").Code)
+	assert.Equal(t, http.StatusNotFound, get(t, New(unreachable(t), nil), "/services").Code)
 }
 
 func TestInvisibleCharactersAreShown(t *testing.T) {

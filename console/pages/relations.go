@@ -146,8 +146,8 @@ type place struct{ group, resource, namespace, name string }
 
 func placeOf(o *v1beta1.RelatedObject) place { return place{o.Group, o.Resource, o.Namespace, o.Name} }
 
-// tree puts related objects below those in between. Each object occurs once, so that owners in a circle end. Search may have left out one in
-// between. Then the object is at the top.
+// tree puts related objects below those in between. Each object occurs once, so that owners in a circle end. Search may have left out one
+// in between. Then the object is at the top.
 func (p *objectPage) tree(all []*v1beta1.Relation, root v1beta1.RelatedObject) []treeNode {
 	seen := map[place]bool{placeOf(&root): true}
 	var below func(via place, distance int32) []treeNode

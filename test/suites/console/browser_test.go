@@ -70,11 +70,16 @@ func startConsole(t *testing.T, kubeconfig string) string {
 	})
 	require.NoError(t, err)
 	t.Cleanup(func() { assert.NoError(t, process.Stop()) })
-	var found string
-	framework.Eventually(t, "the console prints its address", func(context.Context) error {
+	return printedAddress(t, process)
+}
+
+// printedAddress returns the address of the console that a process prints.
+func printedAddress(t *testing.T, process *framework.Process) (found string) {
+	t.Helper()
+	framework.Eventually(t, "the address of the console is printed", func(context.Context) error {
 		text, err := os.ReadFile(process.Log)
 		if found = address.FindString(string(text)); err == nil && found == "" {
-			err = fmt.Errorf("it prints %q", text)
+			err = fmt.Errorf("the output is %q", text)
 		}
 		return err
 	})
@@ -88,7 +93,12 @@ func open(t *testing.T, kubeconfig string) *browser {
 	if err != nil {
 		t.Skip(err)
 	}
-	at := startConsole(t, kubeconfig)
+	return openAt(t, path, startConsole(t, kubeconfig))
+}
+
+// openAt signs a new browser, whose program is at a path, in at an address.
+func openAt(t *testing.T, path, at string) *browser {
+	t.Helper()
 	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(path), chromedp.NoSandbox, chromedp.WindowSize(1200, 900))
 	ctx, cancel := context.WithTimeout(t.Context(), pageTimeout)
 	t.Cleanup(cancel)
@@ -99,7 +109,7 @@ func open(t *testing.T, kubeconfig string) *browser {
 	home, _, _ := strings.Cut(at, "sign-in")
 	b := &browser{t: t, ctx: ctx, home: home}
 	require.NoError(t, chromedp.Listen(ctx, b.listen))
-	_, err = chromedp.Call(ctx, network.Enable, network.EnableParams{})
+	_, err := chromedp.Call(ctx, network.Enable, network.EnableParams{})
 	require.NoError(t, err)
 	b.do(chromedp.Navigate(at), chromedp.WaitVisible("h1"))
 	t.Cleanup(func() {
@@ -215,7 +225,7 @@ func (b *browser) media(scheme string) {
 }
 
 // pictures are those of docs/console.md.
-var pictures = []string{"results-light", "object-dark", "history"}
+var pictures = []string{"results-light", "object-dark", "history", "services-light"}
 
 // shoot writes a picture of the page into the folder that CONSOLE_SCREENSHOTS names.
 func (b *browser) shoot(name string) {

@@ -6,6 +6,7 @@ package console
 import (
 	"context"
 	"encoding/base64"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -359,6 +360,48 @@ func TestHostileTextRunsNoScript(t *testing.T) {
 	assert.Equal(t, "ConfigMap hostile - east - Tripod console", title)
 }
 
+// TestUpServesTheConsole has the console beside an instance, whose services it shows.
+func TestUpServesTheConsole(t *testing.T) {
+	path, err := chromium()
+	if err != nil {
+		t.Skip(err)
+	}
+	tripod, err := environment.StartTripod(t.Context(), framework.TripodOptions{Args: []string{"--search", "--console", "--core-replicas=2"}})
+	require.NoError(t, err)
+	b := openAt(t, path, printedAddress(t, tripod.Process))
+	assert.Contains(t, b.text(), "You read as kubernetes-admin")
+	b.follow("Services", "Services")
+	headings := evaluate[[]string](b, `[...document.querySelectorAll("h2")].map(h => h.innerText)`)
+	assert.Equal(t, []string{"aggregator (1 of 1 ready)", "core (2 of 2 ready)", "extensions (1 of 1 ready)", "search (1 of 1 ready)", "etcd (1 of 1 ready)"}, headings)
+	var names []string
+	for _, row := range b.rows() {
+		names = append(names, strings.Fields(row)[0])
+	}
+	assert.Equal(t, []string{"aggregator-0", "core-0", "core-1", "extensions-0", "search-0", "etcd-0"}, names)
+	b.examine("services")
+	before := evaluate[string](b, `document.querySelector("main p").innerText`)
+	b.do(chromedp.Click(`//a[normalize-space()="keep refreshing"]`), chromedp.WaitVisible(`//a[normalize-space()="Stop refreshing"]`))
+	for range 3 { // it goes on by itself, and says when
+		framework.Eventually(t, "the page is loaded again", func(ctx context.Context) error {
+			var now string
+			if now, err = chromedp.Run(b.ctx, chromedp.Text("main p")); err == nil && now == before {
+				err = errors.New("it is the same")
+			}
+			if err == nil {
+				before = now
+			}
+			return err
+		})
+	}
+	b.do(chromedp.Click(`//a[normalize-space()="Stop refreshing"]`), chromedp.WaitVisible(`//a[normalize-space()="keep refreshing"]`))
+
+	require.NoError(t, tripod.Process.Signal(syscall.SIGINT))
+	assert.Equal(t, 0, tripod.Process.ExitCode())
+	output, err := exec.CommandContext(t.Context(), environment.Binary("tripod"), "up", "--console", "--data-dir", t.TempDir()).CombinedOutput()
+	assert.Error(t, err)
+	assert.Equal(t, "Error: --console shows what search has copied: add --search\n", string(output))
+}
+
 // TestTheConsoleStartsAndEnds looks at what people and scripts see without a browser.
 func TestTheConsoleStartsAndEnds(t *testing.T) {
 	if _, err := chromium(); err != nil {
@@ -368,14 +411,7 @@ func TestTheConsoleStartsAndEnds(t *testing.T) {
 		Name: framework.UniqueName("console"), Path: environment.Binary("tripod"), Args: []string{"console", "--kubeconfig", administrator},
 	})
 	require.NoError(t, err)
-	var at string
-	framework.Eventually(t, "the console prints its address", func(context.Context) error {
-		text, err := os.ReadFile(process.Log)
-		if at = address.FindString(string(text)); err == nil && at == "" {
-			err = fmt.Errorf("it prints %q", text)
-		}
-		return err
-	})
+	at := printedAddress(t, process)
 	for range 2 { // signed in, and refused the second time
 		response, err := http.Get(at)
 		require.NoError(t, err)
