@@ -13,7 +13,7 @@ import (
 // FuzzParameters has clients send parameters. What is accepted must be fit for the paths and the columns of SQL.
 func FuzzParameters(f *testing.F) {
 	for _, query := range []string{
-		"words=a+B%00+c", "labelSelector=search.clusterpedia.io%2Fwords+in+(a,b)", "", "limit=5&continue=3", "continue=eyJyZXZpc2lvbiI6NSwiYWZ0ZXIiOjN9&at=10m&differsFrom=now", "orderby=name+desc,cluster", "orderby=spec.a['b,c']+desc,.d[3].e", "fieldSelector=spec.containers[].image%3Dnginx", `fieldSelector=a['b/c']."d"[3]+in+("x",+y)`,
+		"groupBy=cluster,a['b,c'].d,.e", "words=a+B%00+c", "labelSelector=search.clusterpedia.io%2Fwords+in+(a,b)", "", "limit=5&continue=3", "continue=eyJyZXZpc2lvbiI6NSwiYWZ0ZXIiOjN9&at=10m&differsFrom=now", "orderby=name+desc,cluster", "orderby=spec.a['b,c']+desc,.d[3].e", "fieldSelector=spec.containers[].image%3Dnginx", `fieldSelector=a['b/c']."d"[3]+in+("x",+y)`,
 		"labelSelector=search.clusterpedia.io%2Forderby+in+(name_desc,cluster),a%3Db", "ownerName=web&ownerSeniority=2&since=2026-01-01",
 	} {
 		f.Add(query)
@@ -32,6 +32,12 @@ func FuzzParameters(f *testing.F) {
 				t.Errorf("column %q", order.Column)
 			}
 			checkPath(t, order.Path)
+		}
+		for _, group := range q.GroupBy {
+			if len(group.Path) == 0 && !slices.Contains(groupColumns, group.Column) {
+				t.Errorf("column %q", group.Column)
+			}
+			checkPath(t, group.Path)
 		}
 		for _, field := range q.Fields {
 			for _, path := range field.Paths {

@@ -68,6 +68,8 @@ func (q *Query) CheckMatch() error {
 	switch {
 	case q.Owner != nil && (q.Owner.UID == "" || q.Owner.Seniority > 0):
 		return errors.New("owners can be given by UID only (ownerUID), and without ownerSeniority")
+	case len(q.GroupBy) > 0:
+		return errors.New("groupBy is not possible")
 	case len(q.Order) > 0:
 		return errors.New("orderby is not possible")
 	case q.At != nil || q.DiffersFrom != nil:

@@ -41,6 +41,7 @@ var parameters = []parameter{
 	{label: "clusters", query: "clusters", set: choice(func(q *Query) *Choice { return &q.Clusters })},
 	{label: "namespaces", query: "namespaces", set: choice(func(q *Query) *Choice { return &q.Namespaces })},
 	{label: "orderby", query: "orderby", set: setOrder},
+	{label: "group-by", query: "groupBy", set: setGroupBy},
 	{label: "owner-uid", query: "ownerUID", aliases: []string{"ownerID"}, set: one(func(q *Query, v string) error {
 		q.owner().UID = v
 		return nil
@@ -216,7 +217,7 @@ func (q *Query) readLabel(name string, r labels.Requirement, text string, set ma
 
 // check returns what is wrong with parameters together.
 func (q *Query) check() error {
-	if err := q.checkSelectors(); err != nil {
+	if err := errors.Join(q.checkSelectors(), q.checkGroups()); err != nil {
 		return err
 	}
 	switch {

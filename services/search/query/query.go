@@ -33,6 +33,9 @@ type Query struct {
 	// SameClusters leaves states of the past out of clusters that had the name of another one then.
 	SameClusters bool
 
+	// GroupBy asks for numbers of objects by these, rather than for objects.
+	GroupBy []GroupBy
+
 	Order []Order
 	// Limit is 0 for no limit.
 	Limit, Offset int64

@@ -128,6 +128,9 @@ func (h *Handler) collection(w http.ResponseWriter, req *http.Request, name stri
 	if err := h.warnClusters(req.Context(), q); err != nil {
 		return err
 	}
+	if len(q.GroupBy) > 0 {
+		return h.counts(w, req, as, patterns, q)
+	}
 	memory := h.budget.hold(req.Context())
 	defer memory.release()
 	a, err := h.search(req, patterns, q, memory)

@@ -90,6 +90,21 @@ func (h *Handler) writeJSON(w http.ResponseWriter, req *http.Request, contentTyp
 	return h.writeText(w, req, contentType, text)
 }
 
+// writeDocument does the same in the language that the client accepts.
+func (h *Handler) writeDocument(w http.ResponseWriter, req *http.Request, as representation, document any) error {
+	if !as.yaml {
+		return h.writeJSON(w, req, jsonType, document)
+	}
+	text, err := json.Marshal(document)
+	if err == nil {
+		text, err = toYAML(text)
+	}
+	if err != nil {
+		return apierrors.NewInternalError(err)
+	}
+	return h.writeText(w, req, yamlType, text)
+}
+
 // writeText does the same with the text of a document.
 func (h *Handler) writeText(w http.ResponseWriter, req *http.Request, contentType string, text []byte) error {
 	memory := h.budget.hold(req.Context())

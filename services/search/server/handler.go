@@ -222,6 +222,9 @@ func (h *Handler) list(w http.ResponseWriter, req *http.Request, n *Nested) erro
 	if err != nil {
 		return err
 	}
+	if len(q.GroupBy) > 0 {
+		return h.counts(w, req, as, []schema.GroupVersionResource{n.Resource()}, q)
+	}
 	if q.OnlyMetadata && as.form == plain {
 		as.form = metadataOnly
 	}

@@ -250,17 +250,7 @@ func (h *Handler) writeRelations(w http.ResponseWriter, req *http.Request, as re
 		document = only
 	case plain:
 	}
-	if !as.yaml {
-		return h.writeJSON(w, req, jsonType, document)
-	}
-	text, err := json.Marshal(document)
-	if err == nil {
-		text, err = toYAML(text)
-	}
-	if err != nil {
-		return apierrors.NewInternalError(err)
-	}
-	return h.writeText(w, req, yamlType, text)
+	return h.writeDocument(w, req, as, document)
 }
 
 // warnRelations tells what a table does not show.

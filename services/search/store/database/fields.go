@@ -140,6 +140,11 @@ func (s *Statement) RankText(path []query.Step) {
 	s.dialect.rankText(s, func(s *Statement) { s.dialect.text(s, path) })
 }
 
+// ColumnText appends a column with texts, as RankText has them.
+func (s *Statement) ColumnText(column string) {
+	s.dialect.rankText(s, func(s *Statement) { s.Add(column) })
+}
+
 // byUnits appends the factors of the unit of a quantity. double returns a number that is one of floating point to the database.
 func byUnits(s *Statement, unit func(), double func(float64) string) {
 	byUnit(s, " * ", unit, double, func(u query.Unit) float64 { return u.Multiply })

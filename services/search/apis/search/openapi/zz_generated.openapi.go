@@ -19,6 +19,8 @@ func GetOpenAPIDefinitions(ref common.ReferenceCallback) map[string]common.OpenA
 		v1beta1.CollectionResource{}.OpenAPIModelName():     schema_search_apis_search_v1beta1_CollectionResource(ref),
 		v1beta1.CollectionResourceList{}.OpenAPIModelName(): schema_search_apis_search_v1beta1_CollectionResourceList(ref),
 		v1beta1.CollectionResourceType{}.OpenAPIModelName(): schema_search_apis_search_v1beta1_CollectionResourceType(ref),
+		v1beta1.CountedGroup{}.OpenAPIModelName():           schema_search_apis_search_v1beta1_CountedGroup(ref),
+		v1beta1.ObjectCounts{}.OpenAPIModelName():           schema_search_apis_search_v1beta1_ObjectCounts(ref),
 		v1beta1.ObjectRelations{}.OpenAPIModelName():        schema_search_apis_search_v1beta1_ObjectRelations(ref),
 		v1beta1.RelatedEvent{}.OpenAPIModelName():           schema_search_apis_search_v1beta1_RelatedEvent(ref),
 		v1beta1.RelatedObject{}.OpenAPIModelName():          schema_search_apis_search_v1beta1_RelatedObject(ref),
@@ -191,6 +193,126 @@ func schema_search_apis_search_v1beta1_CollectionResourceType(ref common.Referen
 				},
 			},
 		},
+	}
+}
+
+func schema_search_apis_search_v1beta1_CountedGroup(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "CountedGroup is how many objects have some values.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"values": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Values, in the order of groupBy. A field that is not there is empty.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Type:   []string{"string"},
+										Format: "",
+									},
+								},
+							},
+						},
+					},
+					"count": {
+						SchemaProps: spec.SchemaProps{
+							Description: "How many objects have them.",
+							Default:     0,
+							Type:        []string{"integer"},
+							Format:      "int64",
+						},
+					},
+				},
+				Required: []string{"values", "count"},
+			},
+		},
+	}
+}
+
+func schema_search_apis_search_v1beta1_ObjectCounts(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "ObjectCounts has numbers of objects by the values of columns and fields.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"kind": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Kind is a string value representing the REST resource this object represents. Servers may infer this from the endpoint the client submits requests to. Cannot be updated. In CamelCase. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#types-kinds",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"apiVersion": {
+						SchemaProps: spec.SchemaProps{
+							Description: "APIVersion defines the versioned schema of this representation of an object. Servers should convert recognized schemas to the latest internal value, and may reject unrecognized values. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#resources",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"metadata": {
+						SchemaProps: spec.SchemaProps{
+							Default: map[string]interface{}{},
+							Ref:     ref("k8s.io/apimachinery/pkg/apis/meta/v1.ListMeta"),
+						},
+					},
+					"groupBy": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Columns and fields by which objects are counted.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Type:   []string{"string"},
+										Format: "",
+									},
+								},
+							},
+						},
+					},
+					"total": {
+						SchemaProps: spec.SchemaProps{
+							Description: "How many objects all groups have.",
+							Default:     0,
+							Type:        []string{"integer"},
+							Format:      "int64",
+						},
+					},
+					"groups": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Groups, the largest first.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Ref: ref(v1beta1.CountedGroup{}.OpenAPIModelName()),
+									},
+								},
+							},
+						},
+					},
+					"otherGroups": {
+						SchemaProps: spec.SchemaProps{
+							Description: "How many groups follow, and how many objects these have.",
+							Type:        []string{"integer"},
+							Format:      "int64",
+						},
+					},
+					"otherCount": {
+						SchemaProps: spec.SchemaProps{
+							Type:   []string{"integer"},
+							Format: "int64",
+						},
+					},
+				},
+				Required: []string{"groupBy", "total", "groups"},
+			},
+		},
+		Dependencies: []string{
+			v1beta1.CountedGroup{}.OpenAPIModelName(), "k8s.io/apimachinery/pkg/apis/meta/v1.ListMeta"},
 	}
 }
 

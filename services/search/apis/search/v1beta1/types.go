@@ -69,7 +69,8 @@ type CollectionResourceList struct {
 
 // AddToScheme adds the kinds.
 func AddToScheme(s *runtime.Scheme) error {
-	s.AddKnownTypes(GroupVersion, &Resources{}, &CollectionResource{}, &CollectionResourceList{}, &ObjectRelations{})
+	s.AddKnownTypes(GroupVersion, &Resources{}, &CollectionResource{}, &CollectionResourceList{}, &ObjectRelations{},
+		&ObjectCounts{})
 	metav1.AddToGroupVersion(s, GroupVersion)
 	return nil
 }

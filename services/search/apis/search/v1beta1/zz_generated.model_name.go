@@ -24,6 +24,16 @@ func (in CollectionResourceType) OpenAPIModelName() string {
 }
 
 // OpenAPIModelName returns the OpenAPI model name for this type.
+func (in CountedGroup) OpenAPIModelName() string {
+	return "io.clusterpedia.v1beta1.CountedGroup"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in ObjectCounts) OpenAPIModelName() string {
+	return "io.clusterpedia.v1beta1.ObjectCounts"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
 func (in ObjectRelations) OpenAPIModelName() string {
 	return "io.clusterpedia.v1beta1.ObjectRelations"
 }
