@@ -39,6 +39,7 @@ func TestDataMoves(t *testing.T) {
 		create(t, r, resource, "kept")
 	}
 	restore(t, r, resources)
+	restoreByCommand(t, r, resources)
 	split(t, r, resources)
 }
 
@@ -67,6 +68,43 @@ func restore(t *testing.T, r *release.Release, resources []traffic.Resource) {
 	})
 	for _, resource := range resources {
 		awaitCode(t, r, resource.Path("default", "later"), http.StatusOK)
+	}
+}
+
+// restoreByCommand restores a snapshot by one command, which first shows what it would do.
+func restoreByCommand(t *testing.T, r *release.Release, resources []traffic.Resource) {
+	t.Helper()
+	snapshot := saveSnapshot(t, r, "etcd-snapshot")
+	var last uint64
+	for _, resource := range resources {
+		last = max(last, create(t, r, resource, "lost"))
+	}
+	command := []string{"etcd", "restore-release", r.Name, snapshot}
+	_, err := r.HostTripod(t.Context(), command...)
+	refused(t, "a restore beside that of the value", err, "remove the value by helm upgrade first")
+	step(t, "helm removes the value", func() error {
+		return r.Upgrade(t.Context(), release.Values{"etcd": release.Values{"restore": release.Values{"snapshot": ""}}})
+	})
+	step(t, "a dry run checks "+snapshot, func() error {
+		said, err := r.HostTripod(t.Context(), append(command, "--dry-run")...)
+		assert.Contains(t, said, "of the etcd cluster")
+		assert.Contains(t, said, r.Name+"-core would stop")
+		assert.Contains(t, said, r.Name+"-etcd-0 would stop")
+		return err
+	})
+	for _, resource := range resources {
+		awaitCode(t, r, resource.Path("default", "lost"), http.StatusOK)
+	}
+	step(t, "one command restores "+snapshot, func() error {
+		_, err := r.HostTripod(t.Context(), command...)
+		return err
+	})
+	for _, resource := range resources {
+		awaitCode(t, r, resource.Path("default", "later"), http.StatusOK)
+		awaitCode(t, r, resource.Path("default", "lost"), http.StatusNotFound)
+		if version := create(t, r, resource, "after"); version <= last {
+			t.Errorf("a resourceVersion of %s is %d, want more than %d", resource.Plural, version, last)
+		}
 	}
 }
 
@@ -169,7 +207,8 @@ func runJob(t *testing.T, r *release.Release, name string) (said string) {
 		}
 		var failed error
 		said, failed = r.HostKubectl(t.Context(), "", "logs", "job/"+name)
-		return errors.Join(err, failed)
+		_, removed := r.HostKubectl(t.Context(), "", "delete", "job", name)
+		return errors.Join(err, failed, removed)
 	})
 	return said
 }

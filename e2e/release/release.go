@@ -117,6 +117,11 @@ func (r *Release) Tripod(ctx context.Context, args ...string) (string, error) {
 	return run(ctx, "", r.tools.Tripod, append(args, "--kubeconfig", r.Kubeconfig)...)
 }
 
+// HostTripod runs a command of tripod that works on the release, in the cluster that it runs in.
+func (r *Release) HostTripod(ctx context.Context, args ...string) (string, error) {
+	return run(ctx, "", r.tools.Tripod, append(args, "--kubeconfig", r.Host.Kubeconfig, "--namespace", r.Namespace)...)
+}
+
 // Kubectl runs Tripod's kubectl against Tripod.
 func (r *Release) Kubectl(ctx context.Context, stdin string, args ...string) (string, error) {
 	return run(ctx, stdin, r.tools.Tripod, append([]string{"kubectl", "--kubeconfig", r.Kubeconfig, "--cache-dir", filepath.Join(r.dir, "cache")}, args...)...)

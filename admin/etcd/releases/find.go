@@ -1,0 +1,156 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package releases
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// Labels of the chart, and annotations of stopped objects.
+const (
+	labelRelease = "app.kubernetes.io/instance"
+	labelPartOf  = "app.kubernetes.io/part-of"
+	labelEtcd    = "tripod-k8s.io/etcd"
+
+	annotationReplicas = "tripod-k8s.io/replicas-before-restore"
+	annotationRestore  = "tripod-k8s.io/restore"
+)
+
+// restoration is one restore of an etcd.
+type restoration struct {
+	Options
+
+	set *appsv1.StatefulSet
+	// saving is the CronJob that saves snapshots of the etcd. Its pods can read where they are.
+	saving *batchv1.CronJob
+	// deployments are what uses the etcd.
+	deployments []appsv1.Deployment
+	location    string
+	// mark names this restore in the data of members.
+	mark string
+	// continued says that an earlier command has begun it.
+	continued bool
+}
+
+func find(ctx context.Context, o Options) (*restoration, error) {
+	r := &restoration{Options: o}
+	selector := metav1.ListOptions{LabelSelector: labelPartOf + "=tripod," + labelRelease + "=" + o.Release}
+	sets, err := o.Client.AppsV1().StatefulSets(o.Namespace).List(ctx, selector)
+	if err != nil {
+		return nil, fmt.Errorf("cannot look for the etcd of the release: %w", err)
+	}
+	var names []string
+	for i, set := range sets.Items {
+		name := set.Spec.Template.Labels[labelEtcd]
+		if name == "" {
+			continue
+		}
+		names = append(names, name)
+		if name == o.Etcd {
+			r.set = &sets.Items[i]
+		}
+	}
+	if r.set == nil {
+		return nil, fmt.Errorf("the release %s in the namespace %s has no etcd %s of its own (it has %q)", o.Release, o.Namespace, o.Etcd, names)
+	}
+	if err := r.checkSet(); err != nil {
+		return nil, err
+	}
+	r.saving, err = o.Client.BatchV1().CronJobs(o.Namespace).Get(ctx, r.set.Name+"-snapshot", metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return nil, errors.New("the release saves no snapshots, so it does not say where they are: set etcd.snapshots.enabled, and etcd.snapshots.s3 or volume")
+	}
+	if err != nil {
+		return nil, err
+	}
+	if r.location, err = r.locate(); err != nil {
+		return nil, err
+	}
+	deployments, err := o.Client.AppsV1().Deployments(o.Namespace).List(ctx, selector)
+	if err != nil {
+		return nil, fmt.Errorf("cannot look for what uses the etcd: %w", err)
+	}
+	r.deployments = slices.DeleteFunc(deployments.Items, func(d appsv1.Deployment) bool { return !r.uses(&d) })
+	return r, nil
+}
+
+// checkSet refuses an etcd that this command cannot restore.
+func (r *restoration) checkSet() error {
+	if slices.ContainsFunc(r.set.Spec.Template.Spec.InitContainers, func(c corev1.Container) bool { return c.Name == "restore" }) {
+		return fmt.Errorf("the release still has etcd.restore.snapshot, so %s would then restore that one: remove the value by helm upgrade first", r.set.Name)
+	}
+	if !slices.ContainsFunc(r.set.Spec.VolumeClaimTemplates, func(c corev1.PersistentVolumeClaim) bool { return c.Name == dataVolume }) {
+		return fmt.Errorf("%s keeps no data in volumes (etcd.persistence.enabled), so nothing can be restored", r.set.Name)
+	}
+	if r.replicas() == 0 {
+		return fmt.Errorf("%s is scaled to 0, and this command did not do that: scale it up first, or its number of members is not known", r.set.Name)
+	}
+	return nil
+}
+
+// locate returns where the snapshot is, in the pods of the CronJob.
+func (r *restoration) locate() (string, error) {
+	if strings.HasPrefix(r.Snapshot, "s3://") {
+		return r.Snapshot, nil
+	}
+	if r.Snapshot == "" || strings.ContainsAny(r.Snapshot, "/\\") {
+		return "", fmt.Errorf("%q is neither the name of a snapshot of the release, as in etcd-20261121T060500Z.db, nor s3://BUCKET/KEY", r.Snapshot)
+	}
+	directory := argument(r.saving.Spec.JobTemplate.Spec.Template.Spec.Containers[0].Args, "--directory=")
+	if directory == "" {
+		return "", fmt.Errorf("the CronJob %s does not say where it saves snapshots", r.saving.Name)
+	}
+	return strings.TrimSuffix(directory, "/") + "/" + r.Snapshot, nil
+}
+
+// argument returns the value of a flag.
+func argument(args []string, prefix string) string {
+	for _, arg := range args {
+		if value, ok := strings.CutPrefix(arg, prefix); ok {
+			return value
+		}
+	}
+	return ""
+}
+
+// uses reports whether a Deployment names a member of the etcd.
+func (r *restoration) uses(d *appsv1.Deployment) bool {
+	member := fmt.Sprintf("//%s-0.%s.", r.set.Name, r.set.Name)
+	return slices.ContainsFunc(d.Spec.Template.Spec.Containers, func(c corev1.Container) bool {
+		return slices.ContainsFunc(c.Args, func(arg string) bool { return strings.Contains(arg, member) })
+	})
+}
+
+// replicas returns the number of members.
+func (r *restoration) replicas() int32 { return replicasOf(&r.set.ObjectMeta, r.set.Spec.Replicas) }
+
+// replicasOf returns the number of replicas that an object had before a restore stopped it.
+func replicasOf(meta *metav1.ObjectMeta, now *int32) int32 {
+	if before, err := strconv.ParseInt(meta.Annotations[annotationReplicas], 10, 32); err == nil {
+		return int32(before)
+	}
+	if now == nil {
+		return 1 // the default of the API
+	}
+	return *now
+}
+
+// members returns the names of the pods of etcd.
+func (r *restoration) members() (names []string) {
+	for i := range r.replicas() {
+		names = append(names, fmt.Sprintf("%s-%d", r.set.Name, i))
+	}
+	return names
+}

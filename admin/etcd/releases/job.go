@@ -1,0 +1,152 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package releases
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+)
+
+const (
+	// dataVolume is the name of the volume with etcd's data. It is mounted at dataMount, and the data is in dataDir.
+	dataVolume = "data"
+	dataMount  = "/var/lib/etcd"
+	dataDir    = dataMount + "/data"
+
+	jobTimeout = time.Hour
+	// longestLog is how much of the log of a Job counts.
+	longestLog = 64 << 10
+)
+
+// checkSnapshot runs a Job that checks the snapshot, and returns what it printed.
+func (r *restoration) checkSnapshot(ctx context.Context) (string, error) {
+	job := r.job("check", "--data-dir=/nowhere/data", "--dry-run")
+	return r.run(ctx, job)
+}
+
+// runMember runs a Job with the volume of a member, whose pod must be gone.
+func (r *restoration) runMember(ctx context.Context, member string, dryRun bool) (string, error) {
+	etcd := r.set.Spec.Template.Spec.Containers[0]
+	host := fmt.Sprintf("%s.%s.%s.svc", member, r.set.Name, r.Namespace)
+	args := []string{
+		"--data-dir=" + dataDir, "--replace", "--restore-name=" + r.mark, "--name=" + member, "--initial-advertise-peer-urls=https://" + host + ":2380",
+		"--initial-cluster=" + argument(etcd.Args, "--initial-cluster="), "--initial-cluster-token=" + argument(etcd.Args, "--initial-cluster-token="),
+	}
+	if dryRun {
+		args = append(args, "--dry-run")
+	}
+	if r.OtherCluster {
+		args = append(args, "--other-cluster")
+	}
+	job := r.job(strings.TrimPrefix(member, r.set.Name+"-"), args...)
+	pod := &job.Spec.Template.Spec
+	pod.Volumes = append(pod.Volumes, corev1.Volume{Name: dataVolume, VolumeSource: corev1.VolumeSource{
+		PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: dataVolume + "-" + member},
+	}})
+	container := &pod.Containers[0]
+	container.VolumeMounts = append(container.VolumeMounts, corev1.VolumeMount{Name: dataVolume, MountPath: dataMount})
+	container.Resources = etcd.Resources
+	pod.NodeSelector, pod.Tolerations = r.set.Spec.Template.Spec.NodeSelector, r.set.Spec.Template.Spec.Tolerations
+	return r.run(ctx, job)
+}
+
+// job returns a Job whose pod is that of the CronJob that saves snapshots: it has the image, the credentials, and the way to them.
+func (r *restoration) job(name string, args ...string) *batchv1.Job {
+	template := r.saving.Spec.JobTemplate.Spec.Template.DeepCopy()
+	template.Spec.RestartPolicy = corev1.RestartPolicyNever
+	container := &template.Spec.Containers[0]
+	all := append([]string{"etcd", "restore", r.location}, args...)
+	for _, arg := range container.Args {
+		if strings.HasPrefix(arg, "--s3-") {
+			all = append(all, arg)
+		}
+	}
+	container.Args = all
+	// The last line of the log is the error.
+	container.TerminationMessagePolicy = corev1.TerminationMessageFallbackToLogsOnError
+	labels := map[string]string{}
+	for key, value := range template.Labels {
+		labels[key] = value
+	}
+	return &batchv1.Job{
+		ObjectMeta: metav1.ObjectMeta{GenerateName: r.set.Name + "-restore-" + name + "-", Namespace: r.Namespace, Labels: labels},
+		Spec: batchv1.JobSpec{
+			Template: *template, BackoffLimit: ptr.To[int32](0), ActiveDeadlineSeconds: ptr.To(int64(jobTimeout / time.Second)),
+			TTLSecondsAfterFinished: ptr.To(int32(time.Hour / time.Second)),
+		},
+	}
+}
+
+// run runs a Job and returns the log of its pod. It removes the Job in any case.
+func (r *restoration) run(ctx context.Context, job *batchv1.Job) (log string, err error) {
+	job, err = r.Client.BatchV1().Jobs(r.Namespace).Create(ctx, job, metav1.CreateOptions{})
+	if err != nil {
+		return "", fmt.Errorf("cannot create a Job: %w", err)
+	}
+	defer func() {
+		if left := r.remove(ctx, job); left != nil && err == nil {
+			err = fmt.Errorf("the Job %s cannot be removed: %w", job.Name, left)
+		}
+	}()
+	failed := false
+	err = r.poll(ctx, jobTimeout+startTimeout, "the Job "+job.Name+" has ended", func(ctx context.Context) (bool, error) {
+		now, err := r.Client.BatchV1().Jobs(r.Namespace).Get(ctx, job.Name, metav1.GetOptions{})
+		if err != nil {
+			return false, err
+		}
+		for _, condition := range now.Status.Conditions {
+			if condition.Status == corev1.ConditionTrue && condition.Type == batchv1.JobFailed {
+				failed = true
+			}
+		}
+		return failed || now.Status.Succeeded > 0, nil
+	})
+	if err != nil {
+		return "", err
+	}
+	log, err = r.log(ctx, job)
+	if failed {
+		lines := strings.Split(strings.TrimSpace(log), "\n")
+		return "", fmt.Errorf("the Job %s failed: %s", job.Name, strings.TrimPrefix(lines[len(lines)-1], "Error: "))
+	}
+	if err != nil { // the Job has succeeded nevertheless
+		r.Progress(fmt.Sprintf("the log of the Job %s cannot be read: %v", job.Name, err))
+	}
+	return strings.TrimSpace(log), nil
+}
+
+func (r *restoration) log(ctx context.Context, job *batchv1.Job) (string, error) {
+	pods, err := r.Client.CoreV1().Pods(r.Namespace).List(ctx, metav1.ListOptions{LabelSelector: batchv1.JobNameLabel + "=" + job.Name})
+	if err != nil || len(pods.Items) == 0 {
+		return "", err
+	}
+	stream, err := r.Client.CoreV1().Pods(r.Namespace).GetLogs(pods.Items[0].Name, &corev1.PodLogOptions{LimitBytes: ptr.To[int64](longestLog)}).Stream(ctx)
+	if err != nil {
+		return "", err
+	}
+	defer stream.Close() //nolint:errcheck // it was read
+	data, err := io.ReadAll(io.LimitReader(stream, longestLog))
+	return string(data), err
+}
+
+// remove removes a Job and waits until its pod is gone, which holds a volume of a member.
+func (r *restoration) remove(ctx context.Context, job *batchv1.Job) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTimeout)
+	defer cancel()
+	foreground := metav1.DeletePropagationForeground
+	err := r.Client.BatchV1().Jobs(r.Namespace).Delete(ctx, job.Name, metav1.DeleteOptions{PropagationPolicy: &foreground})
+	if err != nil && !apierrors.IsNotFound(err) {
+		return err
+	}
+	return r.awaitGone(ctx, job.Name, &metav1.LabelSelector{MatchLabels: map[string]string{batchv1.JobNameLabel: job.Name}})
+}

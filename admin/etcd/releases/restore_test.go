@@ -1,0 +1,286 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package releases
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes/fake"
+	clienttesting "k8s.io/client-go/testing"
+	"k8s.io/utils/ptr"
+)
+
+const (
+	snapshotFile = "etcd-20261121T060500Z.db"
+	located      = "s3://backups/a/tripod/" + snapshotFile
+)
+
+// cluster is one with a release of three members, whose Jobs end as the test wants. The end-to-end test has real ones.
+type cluster struct {
+	client *fake.Clientset
+	// jobs are the arguments of the Jobs that were created, in order.
+	jobs [][]string
+	// fails says whether a Job fails.
+	fails func(args []string) bool
+}
+
+func meta(name string) metav1.ObjectMeta {
+	return metav1.ObjectMeta{Namespace: "a", Name: name, Labels: map[string]string{labelPartOf: "tripod", labelRelease: "tripod"}}
+}
+
+func deployment(name string, replicas int32, args ...string) *appsv1.Deployment {
+	return &appsv1.Deployment{ObjectMeta: meta(name), Spec: appsv1.DeploymentSpec{
+		Replicas: ptr.To(replicas), Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": name}},
+		Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: name, Args: args}}}},
+	}}
+}
+
+func set(name string, replicas int32) *appsv1.StatefulSet {
+	return &appsv1.StatefulSet{ObjectMeta: meta("tripod-" + name), Spec: appsv1.StatefulSetSpec{
+		Replicas: ptr.To(replicas), Selector: &metav1.LabelSelector{MatchLabels: map[string]string{labelEtcd: name}},
+		VolumeClaimTemplates: []corev1.PersistentVolumeClaim{{ObjectMeta: metav1.ObjectMeta{Name: "data"}}},
+		Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{labelEtcd: name}}, Spec: corev1.PodSpec{
+			Containers: []corev1.Container{{Name: "etcd", Args: []string{"--initial-cluster=all", "--initial-cluster-token=token"}}},
+		}},
+	}}
+}
+
+func cronJob(name string) *batchv1.CronJob {
+	return &batchv1.CronJob{ObjectMeta: meta(name), Spec: batchv1.CronJobSpec{JobTemplate: batchv1.JobTemplateSpec{Spec: batchv1.JobSpec{
+		Template: corev1.PodTemplateSpec{
+			ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"app.kubernetes.io/component": "etcd-snapshots"}},
+			Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "snapshot", Image: "tripod", Args: []string{
+				"etcd", "snapshot", "--directory=s3://backups/a/tripod", "--s3-endpoint=https://s3", "--name=etcd", "--keep=14",
+			}}}},
+		},
+	}}}}
+}
+
+func newCluster(t *testing.T, objects ...runtime.Object) *cluster {
+	t.Helper()
+	if objects == nil {
+		objects = []runtime.Object{
+			set("etcd", 3), set("etcd-extensions", 1), cronJob("tripod-etcd-snapshot"),
+			deployment("tripod-core", 2, "--etcd-servers=https://tripod-etcd-0.tripod-etcd.a.svc:2379"),
+			deployment("tripod-aggregator", 1, "--etcd-servers=https://tripod-etcd-0.tripod-etcd.a.svc:2379"),
+			deployment("tripod-extensions", 4, "--etcd-servers=https://tripod-etcd-extensions-0.tripod-etcd-extensions.a.svc:2379"),
+		}
+	}
+	c := &cluster{client: fake.NewClientset(objects...), fails: func([]string) bool { return false }}
+	c.client.PrependReactor("create", "jobs", func(action clienttesting.Action) (bool, runtime.Object, error) {
+		job := action.(clienttesting.CreateAction).GetObject().(*batchv1.Job)
+		args := job.Spec.Template.Spec.Containers[0].Args
+		c.jobs = append(c.jobs, args)
+		job.Name = fmt.Sprintf("%s%d", job.GenerateName, len(c.jobs))
+		job.Status.Succeeded = 1
+		if c.fails(args) {
+			job.Status = batchv1.JobStatus{Conditions: []batchv1.JobCondition{{Type: batchv1.JobFailed, Status: corev1.ConditionTrue}}}
+		}
+		return true, job, c.client.Tracker().Create(batchv1.SchemeGroupVersion.WithResource("jobs"), job, "a")
+	})
+	// Pods are ready at once.
+	c.client.PrependReactor("get", "statefulsets", func(action clienttesting.Action) (bool, runtime.Object, error) {
+		found, err := c.client.Tracker().Get(action.GetResource(), "a", action.(clienttesting.GetAction).GetName())
+		if err != nil {
+			return true, nil, err
+		}
+		now := found.(*appsv1.StatefulSet).DeepCopy()
+		now.Status.ReadyReplicas = *now.Spec.Replicas
+		return true, now, nil
+	})
+	c.client.PrependReactor("get", "deployments", func(action clienttesting.Action) (bool, runtime.Object, error) {
+		found, err := c.client.Tracker().Get(action.GetResource(), "a", action.(clienttesting.GetAction).GetName())
+		if err != nil {
+			return true, nil, err
+		}
+		now := found.(*appsv1.Deployment).DeepCopy()
+		now.Status.AvailableReplicas = *now.Spec.Replicas
+		return true, now, nil
+	})
+	return c
+}
+
+func (c *cluster) options() Options {
+	return Options{Client: c.client, Namespace: "a", Release: "tripod", Etcd: "etcd", Snapshot: snapshotFile, Progress: func(string) {}}
+}
+
+// steps are what the Jobs did: check, or a member with check or restore.
+func (c *cluster) steps() (steps []string) {
+	for _, args := range c.jobs {
+		member := argument(args, "--name=")
+		switch dry := slices.Contains(args, "--dry-run"); {
+		case member == "":
+			steps = append(steps, "check")
+		case dry:
+			steps = append(steps, "check "+member)
+		default:
+			steps = append(steps, "restore "+member)
+		}
+	}
+	return steps
+}
+
+// replicas returns the numbers of replicas, and the annotations of this package.
+func (c *cluster) replicas(t *testing.T) (replicas map[string]int32, annotations int) {
+	t.Helper()
+	replicas = map[string]int32{}
+	// A reactor that asked the client would wait for itself.
+	list := func(resource, kind string) runtime.Object {
+		found, err := c.client.Tracker().List(appsv1.SchemeGroupVersion.WithResource(resource), appsv1.SchemeGroupVersion.WithKind(kind), "a")
+		require.NoError(t, err)
+		return found
+	}
+	for _, d := range list("deployments", "Deployment").(*appsv1.DeploymentList).Items {
+		replicas[d.Name] = *d.Spec.Replicas
+		annotations += len(d.Annotations)
+	}
+	for _, s := range list("statefulsets", "StatefulSet").(*appsv1.StatefulSetList).Items {
+		replicas[s.Name] = *s.Spec.Replicas
+		annotations += len(s.Annotations)
+	}
+	return replicas, annotations
+}
+
+var (
+	running = map[string]int32{"tripod-core": 2, "tripod-aggregator": 1, "tripod-extensions": 4, "tripod-etcd": 3, "tripod-etcd-extensions": 1}
+	stopped = map[string]int32{"tripod-core": 0, "tripod-aggregator": 0, "tripod-extensions": 4, "tripod-etcd": 0, "tripod-etcd-extensions": 1}
+	checks  = []string{"check", "check tripod-etcd-0", "check tripod-etcd-1", "check tripod-etcd-2"}
+	all     = append(slices.Clone(checks), "restore tripod-etcd-0", "restore tripod-etcd-1", "restore tripod-etcd-2")
+)
+
+// checkRunning checks that everything runs as before.
+func (c *cluster) checkRunning(t *testing.T) {
+	t.Helper()
+	replicas, annotations := c.replicas(t)
+	assert.Equal(t, running, replicas)
+	assert.Zero(t, annotations)
+	jobs, err := c.client.BatchV1().Jobs("a").List(t.Context(), metav1.ListOptions{})
+	require.NoError(t, err)
+	assert.Empty(t, jobs.Items, "Jobs are left")
+}
+
+func TestAnEtcdOfAReleaseIsRestored(t *testing.T) {
+	c := newCluster(t)
+	c.fails = func(args []string) bool {
+		if argument(args, "--name=") != "" {
+			replicas, _ := c.replicas(t)
+			assert.Equal(t, stopped, replicas, "while a Job uses the volume of a member")
+		}
+		return false
+	}
+	require.NoError(t, Restore(t.Context(), c.options()))
+	assert.Equal(t, all, c.steps())
+	c.checkRunning(t)
+	last := c.jobs[len(c.jobs)-1]
+	assert.Equal(t, []string{"etcd", "restore", located}, last[:3])
+	assert.Subset(t, last, []string{"--replace", "--data-dir=/var/lib/etcd/data", "--initial-cluster=all", "--initial-cluster-token=token",
+		"--initial-advertise-peer-urls=https://tripod-etcd-2.tripod-etcd.a.svc:2380", "--s3-endpoint=https://s3"})
+	mark := argument(last, "--restore-name=")
+	require.NoError(t, Restore(t.Context(), c.options()))
+	assert.NotEqual(t, mark, argument(c.jobs[len(c.jobs)-1], "--restore-name="), "the same snapshot is not restored once more")
+}
+
+func TestADryRunOfAReleaseStopsNothing(t *testing.T) {
+	c := newCluster(t)
+	plan, err := DryRun(t.Context(), c.options())
+	require.NoError(t, err)
+	assert.Equal(t, &Plan{Etcd: "tripod-etcd", Snapshot: located, Members: []string{"tripod-etcd-0", "tripod-etcd-1", "tripod-etcd-2"},
+		Stops: []Stopped{{"tripod-aggregator", 1}, {"tripod-core", 2}}}, plan)
+	assert.Equal(t, []string{"check"}, c.steps())
+	c.checkRunning(t)
+}
+
+func TestNothingStopsForASnapshotThatIsBad(t *testing.T) {
+	c := newCluster(t)
+	c.fails = func(args []string) bool {
+		replicas, _ := c.replicas(t)
+		assert.Equal(t, running, replicas)
+		return true
+	}
+	require.ErrorContains(t, Restore(t.Context(), c.options()), "failed")
+	c.checkRunning(t)
+}
+
+func TestTheOldDataServesAgainIfAMemberCannotBeRestored(t *testing.T) {
+	c := newCluster(t)
+	c.fails = func(args []string) bool { return argument(args, "--name=") == "tripod-etcd-1" }
+	require.ErrorContains(t, Restore(t.Context(), c.options()), "nothing was replaced, and the release runs again")
+	assert.Equal(t, checks[:3], c.steps())
+	c.checkRunning(t)
+}
+
+func TestAnInterruptedRestoreContinues(t *testing.T) {
+	c := newCluster(t)
+	interrupted, cancel := context.WithCancel(t.Context())
+	c.fails = func(args []string) bool {
+		if argument(args, "--name=") == "tripod-etcd-1" && !slices.Contains(args, "--dry-run") {
+			cancel()
+			return true
+		}
+		return false
+	}
+	require.ErrorContains(t, Restore(interrupted, c.options()), "the same command continues")
+	replicas, _ := c.replicas(t)
+	assert.Equal(t, stopped, replicas, "members with different data must not start")
+	mark := argument(c.jobs[len(c.jobs)-1], "--restore-name=")
+
+	other := c.options()
+	other.Snapshot = "etcd-20261122T060500Z.db"
+	require.ErrorContains(t, Restore(t.Context(), other), "a restore of tripod-etcd from "+located+" is not finished")
+
+	c.fails = func(args []string) bool { return argument(args, "--name=") == "tripod-etcd-2" }
+	require.ErrorContains(t, Restore(t.Context(), c.options()), "the same command continues", "a member may have the new data already")
+	replicas, _ = c.replicas(t)
+	assert.Equal(t, stopped, replicas)
+
+	c.jobs, c.fails = nil, func([]string) bool { return false }
+	require.NoError(t, Restore(t.Context(), c.options()))
+	assert.Equal(t, all, c.steps())
+	assert.Equal(t, mark, argument(c.jobs[len(c.jobs)-1], "--restore-name="))
+	c.checkRunning(t)
+}
+
+func TestReleasesThatCannotBeRestored(t *testing.T) {
+	without := func(change func(*appsv1.StatefulSet)) []runtime.Object {
+		s := set("etcd", 1)
+		change(s)
+		return []runtime.Object{s, cronJob("tripod-etcd-snapshot")}
+	}
+	for want, test := range map[string]struct {
+		objects  []runtime.Object
+		snapshot string
+	}{
+		"the release saves no snapshots": {objects: []runtime.Object{set("etcd", 1)}},
+		"has no etcd etcd of its own":    {objects: []runtime.Object{set("etcd-extensions", 1)}},
+		"still has etcd.restore.snapshot": {objects: without(func(s *appsv1.StatefulSet) {
+			s.Spec.Template.Spec.InitContainers = []corev1.Container{{Name: "restore"}}
+		})},
+		"keeps no data in volumes":          {objects: without(func(s *appsv1.StatefulSet) { s.Spec.VolumeClaimTemplates = nil })},
+		"is scaled to 0":                    {objects: without(func(s *appsv1.StatefulSet) { s.Spec.Replicas = ptr.To[int32](0) })},
+		"is neither the name of a snapshot": {snapshot: "../" + snapshotFile},
+	} {
+		c := newCluster(t, test.objects...)
+		o := c.options()
+		if test.snapshot != "" {
+			o.Snapshot = test.snapshot
+		}
+		_, err := DryRun(t.Context(), o)
+		require.ErrorContains(t, err, want)
+		require.ErrorContains(t, Restore(t.Context(), o), want)
+		assert.False(t, strings.Contains(err.Error(), "\n"))
+		assert.Empty(t, c.jobs)
+	}
+}

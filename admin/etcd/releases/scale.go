@@ -1,0 +1,157 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package releases
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
+)
+
+const (
+	pollInterval = time.Second
+	// stopTimeout is longer than the grace periods of the chart's pods.
+	stopTimeout  = 5 * time.Minute
+	startTimeout = 10 * time.Minute
+)
+
+// stop stops the Deployments, then etcd.
+func (r *restoration) stop(ctx context.Context) error {
+	for _, d := range r.deployments {
+		r.Progress("stopping " + d.Name)
+		if err := r.patchDeployment(ctx, d.Name, stopPatch(replicasOf(&d.ObjectMeta, d.Spec.Replicas), "")); err != nil {
+			return err
+		}
+	}
+	for _, d := range r.deployments {
+		if err := r.awaitGone(ctx, d.Name, d.Spec.Selector); err != nil {
+			return err
+		}
+	}
+	r.Progress("stopping " + r.set.Name)
+	if err := r.patchSet(ctx, stopPatch(r.replicas(), r.mark)); err != nil {
+		return err
+	}
+	return r.awaitGone(ctx, r.set.Name, r.set.Spec.Selector)
+}
+
+// start starts etcd, then the Deployments.
+func (r *restoration) start(ctx context.Context) error {
+	r.Progress("starting " + r.set.Name)
+	if err := r.patchSet(ctx, scalePatch(r.replicas())); err != nil {
+		return err
+	}
+	err := r.poll(ctx, startTimeout, r.set.Name+" is ready", func(ctx context.Context) (bool, error) {
+		set, err := r.Client.AppsV1().StatefulSets(r.Namespace).Get(ctx, r.set.Name, metav1.GetOptions{})
+		if err != nil {
+			return false, err
+		}
+		return set.Status.ObservedGeneration >= set.Generation && set.Status.ReadyReplicas == r.replicas(), nil
+	})
+	if err != nil {
+		return err
+	}
+	for _, d := range r.deployments {
+		r.Progress("starting " + d.Name)
+		if err := r.patchDeployment(ctx, d.Name, startPatch(replicasOf(&d.ObjectMeta, d.Spec.Replicas))); err != nil {
+			return err
+		}
+	}
+	if err := r.patchSet(ctx, startPatch(r.replicas())); err != nil {
+		return err
+	}
+	for _, d := range r.deployments {
+		if err := r.awaitAvailable(ctx, d.Name, replicasOf(&d.ObjectMeta, d.Spec.Replicas)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (r *restoration) awaitAvailable(ctx context.Context, name string, replicas int32) error {
+	return r.poll(ctx, startTimeout, name+" is available", func(ctx context.Context) (bool, error) {
+		d, err := r.Client.AppsV1().Deployments(r.Namespace).Get(ctx, name, metav1.GetOptions{})
+		if err != nil {
+			return false, err
+		}
+		return d.Status.ObservedGeneration >= d.Generation && d.Status.AvailableReplicas >= replicas, nil
+	})
+}
+
+// awaitGone returns when the last pod of an object is gone: a pod that ends still uses etcd, or its volume.
+func (r *restoration) awaitGone(ctx context.Context, name string, selector *metav1.LabelSelector) error {
+	labels, err := metav1.LabelSelectorAsSelector(selector)
+	if err != nil {
+		return err
+	}
+	return r.poll(ctx, stopTimeout, "the pods of "+name+" are gone", func(ctx context.Context) (bool, error) {
+		pods, err := r.Client.CoreV1().Pods(r.Namespace).List(ctx, metav1.ListOptions{LabelSelector: labels.String(), Limit: 1})
+		if err != nil {
+			return false, err
+		}
+		return len(pods.Items) == 0, nil
+	})
+}
+
+// poll waits for a condition. Errors of the API server count only if they last.
+func (r *restoration) poll(ctx context.Context, timeout time.Duration, what string, condition func(context.Context) (bool, error)) error {
+	var last error
+	err := wait.PollUntilContextTimeout(ctx, pollInterval, timeout, true, func(ctx context.Context) (done bool, _ error) {
+		done, last = condition(ctx)
+		return done, nil
+	})
+	switch {
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case err != nil && last != nil:
+		return fmt.Errorf("waited %s until %s: %w", timeout, what, last)
+	case err != nil:
+		return fmt.Errorf("waited %s until %s", timeout, what)
+	}
+	return nil
+}
+
+// Patches of replicas and of the annotations that keep their number.
+func stopPatch(replicas int32, mark string) map[string]any {
+	annotations := map[string]any{annotationReplicas: strconv.Itoa(int(replicas))}
+	if mark != "" {
+		annotations[annotationRestore] = mark
+	}
+	return map[string]any{"metadata": map[string]any{"annotations": annotations}, "spec": map[string]any{"replicas": 0}}
+}
+
+func scalePatch(replicas int32) map[string]any {
+	return map[string]any{"spec": map[string]any{"replicas": replicas}}
+}
+
+func startPatch(replicas int32) map[string]any {
+	return map[string]any{
+		"metadata": map[string]any{"annotations": map[string]any{annotationReplicas: nil, annotationRestore: nil}},
+		"spec":     map[string]any{"replicas": replicas},
+	}
+}
+
+func (r *restoration) patchDeployment(ctx context.Context, name string, patch map[string]any) error {
+	data, err := json.Marshal(patch)
+	if err != nil {
+		return err
+	}
+	_, err = r.Client.AppsV1().Deployments(r.Namespace).Patch(ctx, name, types.MergePatchType, data, metav1.PatchOptions{})
+	return err
+}
+
+func (r *restoration) patchSet(ctx context.Context, patch map[string]any) error {
+	data, err := json.Marshal(patch)
+	if err != nil {
+		return err
+	}
+	_, err = r.Client.AppsV1().StatefulSets(r.Namespace).Patch(ctx, r.set.Name, types.MergePatchType, data, metav1.PatchOptions{})
+	return err
+}
