@@ -124,7 +124,7 @@ func (r *restoration) begin(ctx context.Context) error {
 	name := r.location + "@"
 	switch {
 	case !r.continued:
-		r.mark = name + time.Now().UTC().Format(time.RFC3339)
+		r.mark = name + time.Now().UTC().Format(time.RFC3339Nano)
 	case !strings.HasPrefix(r.mark, name):
 		return fmt.Errorf("a restore of %s from %s is not finished: first continue that one", r.set.Name, r.mark[:max(0, strings.LastIndex(r.mark, "@"))])
 	default:
