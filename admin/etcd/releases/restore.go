@@ -94,6 +94,10 @@ func Restore(ctx context.Context, o Options) error {
 	if err := r.start(ctx); err != nil {
 		return r.unfinished(err)
 	}
+	// Services write again: another restore would undo that.
+	if err := r.awaitDeployments(ctx); err != nil {
+		return fmt.Errorf("%s is restored and runs; do not run this again; %w", r.set.Name, err)
+	}
 	return nil
 }
 
@@ -107,6 +111,9 @@ func (r *restoration) giveUp(ctx context.Context, why error) error {
 	defer cancel()
 	if err := r.start(ctx); err != nil {
 		return r.unfinished(errors.Join(why, err))
+	}
+	if err := r.awaitDeployments(ctx); err != nil {
+		return fmt.Errorf("nothing was replaced, and %s runs again, but %w; the restore failed: %w", r.set.Name, err, why)
 	}
 	return fmt.Errorf("nothing was replaced, and the release runs again: %w", why)
 }

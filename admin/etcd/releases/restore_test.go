@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -35,6 +37,8 @@ type cluster struct {
 	jobs [][]string
 	// fails says whether a Job fails.
 	fails func(args []string) bool
+	// unavailable are Deployments whose pods do not become available.
+	unavailable []string
 }
 
 func meta(name string) metav1.ObjectMeta {
@@ -107,7 +111,9 @@ func newCluster(t *testing.T, objects ...runtime.Object) *cluster {
 			return true, nil, err
 		}
 		now := found.(*appsv1.Deployment).DeepCopy()
-		now.Status.AvailableReplicas = *now.Spec.Replicas
+		if !slices.Contains(c.unavailable, now.Name) {
+			now.Status.AvailableReplicas = *now.Spec.Replicas
+		}
 		return true, now, nil
 	})
 	return c
@@ -251,6 +257,35 @@ func TestAnInterruptedRestoreContinues(t *testing.T) {
 	assert.Equal(t, all, c.steps())
 	assert.Equal(t, mark, argument(c.jobs[len(c.jobs)-1], "--restore-name="))
 	c.checkRunning(t)
+}
+
+// Time passes at once in it.
+func TestARestoreHasEndedWhenServicesStartAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t)
+		c.unavailable = []string{"tripod-core"}
+		err := Restore(t.Context(), c.options())
+		require.ErrorContains(t, err, "tripod-etcd is restored and runs; do not run this again; tripod-core is not available")
+		assert.NotContains(t, err.Error(), "same command continues")
+		assert.Equal(t, all, c.steps())
+		c.checkRunning(t)
+	})
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t)
+		c.unavailable = []string{"tripod-core"}
+		c.fails = func(args []string) bool { return argument(args, "--name=") == "tripod-etcd-1" }
+		err := Restore(t.Context(), c.options())
+		require.ErrorContains(t, err, "nothing was replaced, and tripod-etcd runs again, but tripod-core is not available")
+		assert.NotContains(t, err.Error(), "same command continues")
+		c.checkRunning(t)
+	})
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t)
+		c.unavailable = []string{"tripod-core"}
+		interrupted, cancel := context.WithCancel(t.Context())
+		time.AfterFunc(time.Minute, cancel)
+		require.ErrorContains(t, Restore(interrupted, c.options()), "do not run this again; tripod-core is not available (context canceled)")
+	})
 }
 
 func TestReleasesThatCannotBeRestored(t *testing.T) {

@@ -42,7 +42,7 @@ func (r *restoration) stop(ctx context.Context) error {
 	return r.awaitGone(ctx, r.set.Name, r.set.Spec.Selector)
 }
 
-// start starts etcd, then the Deployments.
+// start starts etcd, then the Deployments, and clears the marks of the restore. It does not wait for the Deployments.
 func (r *restoration) start(ctx context.Context) error {
 	r.Progress("starting " + r.set.Name)
 	if err := r.patchSet(ctx, scalePatch(r.replicas())); err != nil {
@@ -64,12 +64,14 @@ func (r *restoration) start(ctx context.Context) error {
 			return err
 		}
 	}
-	if err := r.patchSet(ctx, startPatch(r.replicas())); err != nil {
-		return err
-	}
+	return r.patchSet(ctx, startPatch(r.replicas()))
+}
+
+// awaitDeployments returns when the Deployments are available. The restore has ended: an error names the Deployment, and says nothing else.
+func (r *restoration) awaitDeployments(ctx context.Context) error {
 	for _, d := range r.deployments {
 		if err := r.awaitAvailable(ctx, d.Name, replicasOf(&d.ObjectMeta, d.Spec.Replicas)); err != nil {
-			return err
+			return fmt.Errorf("%s is not available (%w): see its pods", d.Name, err)
 		}
 	}
 	return nil
