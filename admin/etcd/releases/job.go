@@ -49,6 +49,8 @@ func (r *restoration) runMember(ctx context.Context, member string, dryRun bool)
 		args = append(args, "--other-cluster")
 	}
 	job := r.job(strings.TrimPrefix(member, r.set.Name+"-"), args...)
+	// One name for each member: two Jobs would write to one volume.
+	job.Name, job.GenerateName = strings.TrimSuffix(job.GenerateName, "-"), ""
 	pod := &job.Spec.Template.Spec
 	pod.Volumes = append(pod.Volumes, corev1.Volume{Name: dataVolume, VolumeSource: corev1.VolumeSource{
 		PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: dataVolume + "-" + member},
@@ -87,14 +89,20 @@ func (r *restoration) job(name string, args ...string) *batchv1.Job {
 	}
 }
 
-// run runs a Job and returns the log of its pod. It removes the Job in any case.
+// run runs a Job and returns the log of its pod. It removes the Job in any case, and first the one of the same name that a killed command
+// has left.
 func (r *restoration) run(ctx context.Context, job *batchv1.Job) (log string, err error) {
+	if job.Name != "" {
+		if err := r.remove(ctx, job); err != nil {
+			return "", fmt.Errorf("the Job %s of an earlier command cannot be removed: %w", job.Name, err)
+		}
+	}
 	job, err = r.Client.BatchV1().Jobs(r.Namespace).Create(ctx, job, metav1.CreateOptions{})
 	if err != nil {
 		return "", fmt.Errorf("cannot create a Job: %w", err)
 	}
 	defer func() {
-		if left := r.remove(ctx, job); left != nil && err == nil {
+		if left := r.remove(context.WithoutCancel(ctx), job); left != nil && err == nil {
 			err = fmt.Errorf("the Job %s cannot be removed: %w", job.Name, left)
 		}
 	}()
@@ -126,7 +134,7 @@ func (r *restoration) run(ctx context.Context, job *batchv1.Job) (log string, er
 }
 
 func (r *restoration) log(ctx context.Context, job *batchv1.Job) (string, error) {
-	pods, err := r.Client.CoreV1().Pods(r.Namespace).List(ctx, metav1.ListOptions{LabelSelector: batchv1.JobNameLabel + "=" + job.Name})
+	pods, err := r.Client.CoreV1().Pods(r.Namespace).List(ctx, metav1.ListOptions{LabelSelector: metav1.FormatLabelSelector(podsOf(job))})
 	if err != nil || len(pods.Items) == 0 {
 		return "", err
 	}
@@ -139,14 +147,34 @@ func (r *restoration) log(ctx context.Context, job *batchv1.Job) (string, error)
 	return string(data), err
 }
 
-// remove removes a Job and waits until its pod is gone, which holds a volume of a member.
+// remove removes a Job and waits until it and its pods are gone, which hold a volume of a member. A Job without a UID is any of its name.
 func (r *restoration) remove(ctx context.Context, job *batchv1.Job) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTimeout)
-	defer cancel()
-	foreground := metav1.DeletePropagationForeground
-	err := r.Client.BatchV1().Jobs(r.Namespace).Delete(ctx, job.Name, metav1.DeleteOptions{PropagationPolicy: &foreground})
-	if err != nil && !apierrors.IsNotFound(err) {
+	options := metav1.DeleteOptions{PropagationPolicy: ptr.To(metav1.DeletePropagationForeground)}
+	if job.UID != "" {
+		options.Preconditions = metav1.NewUIDPreconditions(string(job.UID))
+	}
+	jobs := r.Client.BatchV1().Jobs(r.Namespace)
+	err := jobs.Delete(ctx, job.Name, options)
+	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) { // a conflict: another Job has the name already
 		return err
 	}
-	return r.awaitGone(ctx, job.Name, &metav1.LabelSelector{MatchLabels: map[string]string{batchv1.JobNameLabel: job.Name}})
+	err = r.poll(ctx, stopTimeout, "the Job "+job.Name+" is gone", func(ctx context.Context) (bool, error) {
+		now, err := jobs.Get(ctx, job.Name, metav1.GetOptions{})
+		if apierrors.IsNotFound(err) {
+			return true, nil
+		}
+		return err == nil && job.UID != "" && now.UID != job.UID, err
+	})
+	if err != nil {
+		return err
+	}
+	return r.awaitGone(ctx, job.Name, podsOf(job))
+}
+
+// podsOf selects the pods of a Job, or, if it has no UID, those of all Jobs of its name.
+func podsOf(job *batchv1.Job) *metav1.LabelSelector {
+	if job.UID == "" {
+		return &metav1.LabelSelector{MatchLabels: map[string]string{batchv1.JobNameLabel: job.Name}}
+	}
+	return &metav1.LabelSelector{MatchLabels: map[string]string{batchv1.ControllerUidLabel: string(job.UID)}}
 }

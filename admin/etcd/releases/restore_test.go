@@ -18,8 +18,10 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/utils/ptr"
@@ -88,7 +90,10 @@ func newCluster(t *testing.T, objects ...runtime.Object) *cluster {
 		job := action.(clienttesting.CreateAction).GetObject().(*batchv1.Job)
 		args := job.Spec.Template.Spec.Containers[0].Args
 		c.jobs = append(c.jobs, args)
-		job.Name = fmt.Sprintf("%s%d", job.GenerateName, len(c.jobs))
+		job.UID = types.UID(fmt.Sprint(len(c.jobs)))
+		if job.Name == "" {
+			job.Name = fmt.Sprintf("%s%d", job.GenerateName, len(c.jobs))
+		}
 		job.Status.Succeeded = 1
 		if c.fails(args) {
 			job.Status = batchv1.JobStatus{Conditions: []batchv1.JobCondition{{Type: batchv1.JobFailed, Status: corev1.ConditionTrue}}}
@@ -257,6 +262,47 @@ func TestAnInterruptedRestoreContinues(t *testing.T) {
 	assert.Equal(t, all, c.steps())
 	assert.Equal(t, mark, argument(c.jobs[len(c.jobs)-1], "--restore-name="))
 	c.checkRunning(t)
+}
+
+// A killed command leaves its Job, whose pod may still write to the volume.
+func TestAVolumeHasOneWriter(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const name = "tripod-etcd-restore-0"
+		jobs, pods := batchv1.SchemeGroupVersion.WithResource("jobs"), corev1.SchemeGroupVersion.WithResource("pods")
+		c := newCluster(t)
+		left := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: name, UID: "left"}}
+		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: name + "-x", Labels: map[string]string{
+			batchv1.JobNameLabel: name, batchv1.ControllerUidLabel: "left",
+		}}}
+		require.NoError(t, c.client.Tracker().Create(jobs, left, "a"))
+		require.NoError(t, c.client.Tracker().Create(pods, pod, "a"))
+		ending := false
+		c.client.PrependReactor("delete", "jobs", func(action clienttesting.Action) (bool, runtime.Object, error) {
+			found, err := c.client.Tracker().Get(jobs, "a", action.(clienttesting.DeleteAction).GetName())
+			if err != nil || found.(*batchv1.Job).UID != "left" {
+				return false, nil, nil
+			}
+			options := action.(clienttesting.DeleteActionImpl).DeleteOptions
+			assert.Equal(t, metav1.DeletePropagationForeground, *options.PropagationPolicy)
+			if !ending { // the pod takes its grace period, then the garbage collector removes the Job
+				ending = true
+				time.AfterFunc(30*time.Second, func() { assert.NoError(t, c.client.Tracker().Delete(pods, "a", pod.Name)) })
+				time.AfterFunc(time.Minute, func() { assert.NoError(t, c.client.Tracker().Delete(jobs, "a", name)) })
+			}
+			return true, nil, nil
+		})
+		c.fails = func(args []string) bool {
+			if argument(args, "--name=") == "tripod-etcd-0" {
+				_, err := c.client.Tracker().Get(pods, "a", pod.Name)
+				assert.True(t, apierrors.IsNotFound(err), "the pod of the old Job still writes")
+			}
+			return false
+		}
+		require.NoError(t, Restore(t.Context(), c.options()))
+		assert.True(t, ending)
+		assert.Equal(t, all, c.steps())
+		c.checkRunning(t)
+	})
 }
 
 // Time passes at once in it.

@@ -46,6 +46,32 @@ func checkStopped(dir string) error {
 	return nil
 }
 
+// lockBeside locks a data directory against another restore, also while it does not exist. The lock ends with the process.
+func lockBeside(dir string) (unlock func(), err error) {
+	path := filepath.Clean(dir) + ".lock"
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return nil, fmt.Errorf("cannot use the data directory: %w", err)
+	}
+	for {
+		lock, err := fileutil.TryLockFile(path, os.O_CREATE|os.O_RDWR, fileutil.PrivateFileMode)
+		if errors.Is(err, fileutil.ErrLocked) {
+			return nil, fmt.Errorf("another restore uses the data directory %s: wait until it has ended", dir)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("cannot lock the data directory %s: %w", dir, err)
+		}
+		// The one before may have removed the file between the opening and the locking of it.
+		locked, err := lock.Stat()
+		there, gone := os.Stat(path)
+		if err == nil && gone == nil && os.SameFile(locked, there) {
+			return func() { errors.Join(os.Remove(path), lock.Close()) }, nil //nolint:errcheck // the lock ends in any case
+		}
+		if err := errors.Join(err, lock.Close()); err != nil {
+			return nil, err
+		}
+	}
+}
+
 // dataClusterID returns the ID of the etcd whose member has a data directory, or nothing if there is none that can be read.
 func dataClusterID(dir string) string {
 	logs := filepath.Join(dir, "member", "wal")

@@ -75,8 +75,13 @@ const restoredFrom = "member/restored-from"
 
 // Replace makes the data directory of a member, and keeps an existing one under another name. It does nothing if it has made the
 // directory from a snapshot of this name, or in a restore of this name, before. So it can run before each start of etcd. It refuses a
-// directory that an etcd uses.
+// directory that an etcd, or another Replace, uses.
 func Replace(ctx context.Context, o RestoreOptions) (made bool, kept string, err error) {
+	unlock, err := lockBeside(o.DataDir)
+	if err != nil {
+		return false, "", err
+	}
+	defer unlock()
 	if same, err := o.restoredBefore(); err != nil || same {
 		return false, "", err
 	}

@@ -197,6 +197,36 @@ func TestWhatCannotBeRestoredFromABucketLeavesNothing(t *testing.T) {
 	check(location, location+" does not match the hash at its end: it is damaged")
 }
 
+func TestADataDirectoryHasOneRestore(t *testing.T) {
+	s3 := buckettest.Start(t, "backups")
+	url, _, _ := start(t, filepath.Join(t.TempDir(), "etcd"))
+	const location = "s3://backups/a.db"
+	_, err := Save(t.Context(), SaveOptions{Endpoints: []string{url}, Server: s3.Server, File: location, Progress: quiet})
+	require.NoError(t, err)
+	o := restoring(t, s3, location)
+	o.OtherCluster = true
+	second := make(chan error, 1)
+	s3.Relay.OnSent(func(int64) { // the first one asks for the snapshot
+		other := o
+		other.File, other.RestoreName = filepath.Join(s3.Folder, "backups", "a.db"), "other"
+		_, _, err := Replace(t.Context(), other)
+		select {
+		case second <- err:
+		default:
+		}
+	})
+	made, _, err := Replace(t.Context(), o)
+	require.NoError(t, err)
+	assert.True(t, made)
+	s3.Relay.OnSent(nil)
+	require.EqualError(t, <-second, "another restore uses the data directory "+o.DataDir+": wait until it has ended")
+	assert.Equal(t, []string{"data"}, entries(t, filepath.Dir(o.DataDir)), "left behind")
+	o.RestoreName = "again"
+	made, kept, err := Replace(t.Context(), o)
+	require.NoError(t, err)
+	assert.True(t, made && kept != "", "the lock is still there")
+}
+
 func TestDryRunSaysWhatARestoreWouldDo(t *testing.T) {
 	s3 := buckettest.Start(t, "backups")
 	first := filepath.Join(t.TempDir(), "first")
