@@ -25,7 +25,6 @@ const (
 	labelEtcd    = "tripod-k8s.io/etcd"
 
 	annotationReplicas = "tripod-k8s.io/replicas-before-restore"
-	annotationRestore  = "tripod-k8s.io/restore"
 )
 
 // restoration is one restore of an etcd.
@@ -38,10 +37,10 @@ type restoration struct {
 	// deployments are what uses the etcd.
 	deployments []appsv1.Deployment
 	location    string
-	// mark names this restore in the data of members.
-	mark string
-	// continued says that an earlier command has begun it.
-	continued bool
+	// mark names this restore, also in the data of members, phase is how far it is, and owner names the command that does it.
+	mark, phase, owner string
+	// bump is what the restore adds to the revision of the snapshot.
+	bump uint64
 }
 
 func find(ctx context.Context, o Options) (*restoration, error) {
@@ -65,6 +64,7 @@ func find(ctx context.Context, o Options) (*restoration, error) {
 	if r.set == nil {
 		return nil, fmt.Errorf("the release %s in the namespace %s has no etcd %s of its own (it has %q)", o.Release, o.Namespace, o.Etcd, names)
 	}
+	r.read()
 	if err := r.checkSet(); err != nil {
 		return nil, err
 	}
@@ -136,13 +136,13 @@ func (r *restoration) uses(d *appsv1.Deployment) bool {
 // replicas returns the number of members.
 func (r *restoration) replicas() int32 { return replicasOf(&r.set.ObjectMeta, r.set.Spec.Replicas) }
 
-// replicasOf returns the number of replicas that an object had before a restore stopped it.
+// replicasOf returns the number of replicas that an object had before a restore stopped it. An annotation of an object that runs is old.
 func replicasOf(meta *metav1.ObjectMeta, now *int32) int32 {
-	if before, err := strconv.ParseInt(meta.Annotations[annotationReplicas], 10, 32); err == nil {
-		return int32(before)
-	}
 	if now == nil {
 		return 1 // the default of the API
+	}
+	if before, err := strconv.ParseInt(meta.Annotations[annotationReplicas], 10, 32); err == nil && *now == 0 {
+		return int32(before)
 	}
 	return *now
 }

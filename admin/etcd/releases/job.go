@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"strconv"
 	"strings"
 	"time"
 
@@ -39,8 +40,11 @@ func (r *restoration) runMember(ctx context.Context, member string, dryRun bool)
 	etcd := r.set.Spec.Template.Spec.Containers[0]
 	host := fmt.Sprintf("%s.%s.%s.svc", member, r.set.Name, r.Namespace)
 	args := []string{
-		"--data-dir=" + dataDir, "--replace", "--restore-name=" + r.mark, "--name=" + member, "--initial-advertise-peer-urls=https://" + host + ":2380",
-		"--initial-cluster=" + argument(etcd.Args, "--initial-cluster="), "--initial-cluster-token=" + argument(etcd.Args, "--initial-cluster-token="),
+		"--data-dir=" + dataDir, "--replace", "--restore-name=" + r.mark, "--name=" + member,
+		"--bump-revision=" + strconv.FormatUint(r.bump, 10),
+		"--initial-advertise-peer-urls=https://" + host + ":2380",
+		"--initial-cluster=" + argument(etcd.Args, "--initial-cluster="),
+		"--initial-cluster-token=" + argument(etcd.Args, "--initial-cluster-token="),
 	}
 	if dryRun {
 		args = append(args, "--dry-run")
@@ -138,7 +142,8 @@ func (r *restoration) log(ctx context.Context, job *batchv1.Job) (string, error)
 	if err != nil || len(pods.Items) == 0 {
 		return "", err
 	}
-	stream, err := r.Client.CoreV1().Pods(r.Namespace).GetLogs(pods.Items[0].Name, &corev1.PodLogOptions{LimitBytes: ptr.To[int64](longestLog)}).Stream(ctx)
+	options := &corev1.PodLogOptions{LimitBytes: ptr.To[int64](longestLog)}
+	stream, err := r.Client.CoreV1().Pods(r.Namespace).GetLogs(pods.Items[0].Name, options).Stream(ctx)
 	if err != nil {
 		return "", err
 	}

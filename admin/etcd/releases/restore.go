@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"time"
 
 	"k8s.io/client-go/kubernetes"
 )
@@ -23,6 +22,8 @@ type Options struct {
 	Snapshot string
 	// OtherCluster replaces the data also if the snapshot is of another etcd.
 	OtherCluster bool
+	// BumpRevision is at least what to add to the revision of the snapshot. By default, it grows by 1,000,000,000 with each restore.
+	BumpRevision uint64
 	// Progress gets a line about each step.
 	Progress func(line string)
 }
@@ -55,43 +56,65 @@ func DryRun(ctx context.Context, o Options) (*Plan, error) {
 	for _, d := range r.deployments {
 		plan.Stops = append(plan.Stops, Stopped{Name: d.Name, Replicas: replicasOf(&d.ObjectMeta, d.Spec.Replicas)})
 	}
+	if err := r.checkRights(ctx); err != nil {
+		return nil, err
+	}
 	plan.Checked, err = r.checkSnapshot(ctx)
 	return plan, err
 }
 
 // Restore restores the etcd and returns when everything serves again.
 func Restore(ctx context.Context, o Options) error {
-	r, err := find(ctx, o)
+	first, err := find(ctx, o)
 	if err != nil {
 		return err
 	}
-	o.Progress("checking " + r.location)
-	if _, err := r.checkSnapshot(ctx); err != nil {
+	if first.phase == phaseNone || first.phase == phaseStopping || first.phase == phaseRestoring {
+		o.Progress("checking " + first.location)
+		if _, err := first.checkSnapshot(ctx); err != nil {
+			return err
+		}
+	}
+	r, err := find(ctx, o) // the check may have taken long
+	if err != nil {
 		return err
 	}
-	if err := r.begin(ctx); err != nil {
+	if r.owner != first.owner {
+		return r.goingOn()
+	}
+	if err := r.begin(); err != nil {
 		return err
 	}
-	if err := r.stop(ctx); err != nil {
-		return r.unfinished(err)
+	if err := r.checkRights(ctx); err != nil {
+		return err
 	}
-	for _, member := range r.members() {
-		o.Progress("checking the data of " + member)
-		if _, err := r.runMember(ctx, member, true); err != nil {
+	if err := r.claim(ctx); err != nil {
+		return err
+	}
+	return r.goOn(ctx)
+}
+
+// goOn does what the phase has left to do.
+func (r *restoration) goOn(ctx context.Context) error {
+	if r.phase == phaseReturning {
+		return r.giveUp(ctx, errors.New("an earlier command gave up: run this again to restore"))
+	}
+	if r.phase == phaseStopping || r.phase == phaseRestoring {
+		if err := r.stop(ctx); err != nil {
 			return r.giveUp(ctx, err)
 		}
 	}
-	for _, member := range r.members() {
-		o.Progress("restoring " + member)
-		said, err := r.runMember(ctx, member, false)
-		if err != nil {
-			return r.unfinished(err)
-		}
-		if said != "" {
-			o.Progress(said)
+	if r.phase == phaseStopping {
+		if err := r.checkMembers(ctx); err != nil {
+			return r.giveUp(ctx, err)
 		}
 	}
-	if err := r.start(ctx); err != nil {
+	if r.phase == phaseRestoring {
+		if err := r.restoreMembers(ctx); err != nil {
+			return r.unfinished(err)
+		}
+	}
+	if err := r.start(ctx, phaseStarting); err != nil {
 		return r.unfinished(err)
 	}
 	// Services write again: another restore would undo that.
@@ -101,15 +124,43 @@ func Restore(ctx context.Context, o Options) error {
 	return nil
 }
 
+// checkMembers checks the data of each member, so that the first one is replaced only if all can be.
+func (r *restoration) checkMembers(ctx context.Context) error {
+	for _, member := range r.members() {
+		r.Progress("checking the data of " + member)
+		if _, err := r.runMember(ctx, member, true); err != nil {
+			return err
+		}
+	}
+	return r.enterRestoring(ctx)
+}
+
+func (r *restoration) restoreMembers(ctx context.Context) error {
+	for _, member := range r.members() {
+		if err := r.checkUntouched(ctx); err != nil {
+			return err
+		}
+		r.Progress("restoring " + member)
+		said, err := r.runMember(ctx, member, false)
+		if err != nil {
+			return err
+		}
+		if said != "" {
+			r.Progress(said)
+		}
+	}
+	return nil
+}
+
 // giveUp starts everything with the old data, also if the context has ended.
 func (r *restoration) giveUp(ctx context.Context, why error) error {
-	if r.continued {
+	if r.phase == phaseRestoring {
 		return r.unfinished(why)
 	}
 	r.Progress("nothing was replaced: starting with the old data")
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), startTimeout)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*startTimeout)
 	defer cancel()
-	if err := r.start(ctx); err != nil {
+	if err := r.start(ctx, phaseReturning); err != nil {
 		return r.unfinished(errors.Join(why, err))
 	}
 	if err := r.awaitDeployments(ctx); err != nil {
@@ -121,21 +172,11 @@ func (r *restoration) giveUp(ctx context.Context, why error) error {
 // unfinished says how to continue.
 func (r *restoration) unfinished(err error) error {
 	text := strings.ReplaceAll(err.Error(), "\n", "; ")
-	return fmt.Errorf("%s is stopped and not restored yet; the same command continues: %s", r.set.Name, text)
-}
-
-// begin names the restore, unless it continues an earlier one.
-func (r *restoration) begin(ctx context.Context) error {
-	r.mark = r.set.Annotations[annotationRestore]
-	r.continued = r.mark != ""
-	name := r.location + "@"
-	switch {
-	case !r.continued:
-		r.mark = name + time.Now().UTC().Format(time.RFC3339Nano)
-	case !strings.HasPrefix(r.mark, name):
-		return fmt.Errorf("a restore of %s from %s is not finished: first continue that one", r.set.Name, r.mark[:max(0, strings.LastIndex(r.mark, "@"))])
-	default:
-		r.Progress("continuing an earlier restore")
+	switch r.phase {
+	case phaseStarting:
+		return fmt.Errorf("%s is restored and does not serve yet; the same command continues, and restores nothing again: %s", r.set.Name, text)
+	case phaseReturning:
+		return fmt.Errorf("%s keeps the old data and does not serve yet; the same command starts it: %s", r.set.Name, text)
 	}
-	return nil
+	return fmt.Errorf("%s is stopped and not restored yet; the same command continues: %s", r.set.Name, text)
 }

@@ -5,6 +5,8 @@ package releases
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -39,6 +41,10 @@ type cluster struct {
 	jobs [][]string
 	// fails says whether a Job fails.
 	fails func(args []string) bool
+	// meanwhile happens before a patch of the StatefulSet or a Deployment.
+	meanwhile func(patch clienttesting.PatchActionImpl)
+	// notReady says that no pod of etcd becomes ready.
+	notReady bool
 	// unavailable are Deployments whose pods do not become available.
 	unavailable []string
 }
@@ -55,7 +61,9 @@ func deployment(name string, replicas int32, args ...string) *appsv1.Deployment 
 }
 
 func set(name string, replicas int32) *appsv1.StatefulSet {
-	return &appsv1.StatefulSet{ObjectMeta: meta("tripod-" + name), Spec: appsv1.StatefulSetSpec{
+	about := meta("tripod-" + name)
+	about.ResourceVersion = "1"
+	return &appsv1.StatefulSet{ObjectMeta: about, Spec: appsv1.StatefulSetSpec{
 		Replicas: ptr.To(replicas), Selector: &metav1.LabelSelector{MatchLabels: map[string]string{labelEtcd: name}},
 		VolumeClaimTemplates: []corev1.PersistentVolumeClaim{{ObjectMeta: metav1.ObjectMeta{Name: "data"}}},
 		Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{labelEtcd: name}}, Spec: corev1.PodSpec{
@@ -85,7 +93,10 @@ func newCluster(t *testing.T, objects ...runtime.Object) *cluster {
 			deployment("tripod-extensions", 4, "--etcd-servers=https://tripod-etcd-extensions-0.tripod-etcd-extensions.a.svc:2379"),
 		}
 	}
-	c := &cluster{client: fake.NewClientset(objects...), fails: func([]string) bool { return false }}
+	c := &cluster{
+		client: fake.NewClientset(objects...),
+		fails:  func([]string) bool { return false }, meanwhile: func(clienttesting.PatchActionImpl) {},
+	}
 	c.client.PrependReactor("create", "jobs", func(action clienttesting.Action) (bool, runtime.Object, error) {
 		job := action.(clienttesting.CreateAction).GetObject().(*batchv1.Job)
 		args := job.Spec.Template.Spec.Containers[0].Args
@@ -101,13 +112,17 @@ func newCluster(t *testing.T, objects ...runtime.Object) *cluster {
 		return true, job, c.client.Tracker().Create(batchv1.SchemeGroupVersion.WithResource("jobs"), job, "a")
 	})
 	// Pods are ready at once.
+	c.client.PrependReactor("patch", "*", c.patch)
 	c.client.PrependReactor("get", "statefulsets", func(action clienttesting.Action) (bool, runtime.Object, error) {
 		found, err := c.client.Tracker().Get(action.GetResource(), "a", action.(clienttesting.GetAction).GetName())
 		if err != nil {
 			return true, nil, err
 		}
 		now := found.(*appsv1.StatefulSet).DeepCopy()
-		now.Status.ReadyReplicas = *now.Spec.Replicas
+		now.Status.ObservedGeneration = now.Generation
+		if !c.notReady {
+			now.Status.ReadyReplicas = *now.Spec.Replicas
+		}
 		return true, now, nil
 	})
 	c.client.PrependReactor("get", "deployments", func(action clienttesting.Action) (bool, runtime.Object, error) {
@@ -122,6 +137,61 @@ func newCluster(t *testing.T, objects ...runtime.Object) *cluster {
 		return true, now, nil
 	})
 	return c
+}
+
+// patch does what the tracker does not: conflicts, dry runs and generations.
+func (c *cluster) patch(action clienttesting.Action) (bool, runtime.Object, error) {
+	patch := action.(clienttesting.PatchActionImpl)
+	dryRun := len(patch.PatchOptions.DryRun) > 0
+	if !dryRun {
+		c.meanwhile(patch)
+	}
+	if patch.GetResource().Resource != "statefulsets" {
+		return dryRun, nil, nil
+	}
+	var want struct{ Metadata metav1.ObjectMeta }
+	if err := json.Unmarshal(patch.Patch, &want); err != nil {
+		return true, nil, err
+	}
+	if version := want.Metadata.ResourceVersion; version != "" && version != c.set(patch.Name).ResourceVersion {
+		return true, nil, apierrors.NewConflict(patch.GetResource().GroupResource(), patch.Name, errors.New("it has changed"))
+	}
+	if dryRun {
+		return true, nil, nil
+	}
+	replicas := *c.set(patch.Name).Spec.Replicas
+	if _, _, err := clienttesting.ObjectReaction(c.client.Tracker())(action); err != nil {
+		return true, nil, err
+	}
+	return true, c.change(patch.Name, func(s *appsv1.StatefulSet) {
+		if *s.Spec.Replicas != replicas {
+			s.Generation++
+		}
+	}), nil
+}
+
+func (c *cluster) set(name string) *appsv1.StatefulSet {
+	found, err := c.client.Tracker().Get(appsv1.SchemeGroupVersion.WithResource("statefulsets"), "a", name)
+	if err != nil {
+		panic(err) // a bug of the test
+	}
+	return found.(*appsv1.StatefulSet).DeepCopy()
+}
+
+// change changes a StatefulSet, as somebody else does.
+func (c *cluster) change(name string, do func(*appsv1.StatefulSet)) *appsv1.StatefulSet {
+	s := c.set(name)
+	do(s)
+	s.ResourceVersion += "1"
+	if err := c.client.Tracker().Update(appsv1.SchemeGroupVersion.WithResource("statefulsets"), s, "a"); err != nil {
+		panic(err) // a bug of the test
+	}
+	return s
+}
+
+// scale scales it.
+func (c *cluster) scale(name string, replicas int32) {
+	c.change(name, func(s *appsv1.StatefulSet) { s.Spec.Replicas, s.Generation = ptr.To(replicas), s.Generation+1 })
 }
 
 func (c *cluster) options() Options {
@@ -161,6 +231,9 @@ func (c *cluster) replicas(t *testing.T) (replicas map[string]int32, annotations
 	for _, s := range list("statefulsets", "StatefulSet").(*appsv1.StatefulSetList).Items {
 		replicas[s.Name] = *s.Spec.Replicas
 		annotations += len(s.Annotations)
+		if s.Annotations[annotationBump] != "" {
+			annotations-- // it stays
+		}
 	}
 	return replicas, annotations
 }
@@ -259,9 +332,213 @@ func TestAnInterruptedRestoreContinues(t *testing.T) {
 
 	c.jobs, c.fails = nil, func([]string) bool { return false }
 	require.NoError(t, Restore(t.Context(), c.options()))
-	assert.Equal(t, all, c.steps())
+	assert.Equal(t, append([]string{"check"}, all[4:]...), c.steps())
 	assert.Equal(t, mark, argument(c.jobs[len(c.jobs)-1], "--restore-name="))
 	c.checkRunning(t)
+}
+
+// fail makes all requests for a resource fail.
+func (c *cluster) fail(verb, resource string, with error) {
+	c.client.PrependReactor(verb, resource, func(clienttesting.Action) (bool, runtime.Object, error) { return true, nil, with })
+}
+
+func TestOnlyOneCommandRestores(t *testing.T) {
+	const goingOn = "another restore of tripod-etcd is going on: wait until it has ended"
+	other := func(c *cluster) {
+		c.change("tripod-etcd", func(s *appsv1.StatefulSet) {
+			s.Annotations = map[string]string{annotationRestore: located + "@1@other", annotationRun: "other", annotationPhase: phaseStopping}
+		})
+	}
+	for name, begin := range map[string]func(c *cluster){
+		"while this one checks the snapshot": func(c *cluster) { c.fails = func([]string) bool { other(c); return false } },
+		"while this one writes its mark": func(c *cluster) {
+			c.meanwhile = func(patch clienttesting.PatchActionImpl) {
+				if c.set("tripod-etcd").Annotations == nil {
+					assert.Equal(t, "statefulsets", patch.GetResource().Resource, "something stops before the mark is there")
+					other(c)
+				}
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := newCluster(t)
+			begin(c)
+			require.EqualError(t, Restore(t.Context(), c.options()), goingOn)
+			replicas, _ := c.replicas(t)
+			assert.Equal(t, running, replicas)
+			assert.Equal(t, "other", c.set("tripod-etcd").Annotations[annotationRun])
+			assert.Equal(t, []string{"check"}, c.steps())
+		})
+	}
+	t.Run("a change of the StatefulSet by others is no restore", func(t *testing.T) {
+		c := newCluster(t)
+		changes := 0
+		c.meanwhile = func(clienttesting.PatchActionImpl) {
+			if changes++; changes == 1 {
+				c.change("tripod-etcd", func(*appsv1.StatefulSet) {})
+			}
+		}
+		require.NoError(t, Restore(t.Context(), c.options()))
+		c.checkRunning(t)
+	})
+	t.Run("another command continues it", func(t *testing.T) {
+		c := newCluster(t)
+		c.fails = func(args []string) bool {
+			if argument(args, "--name=") == "tripod-etcd-0" && !slices.Contains(args, "--dry-run") {
+				c.change("tripod-etcd", func(s *appsv1.StatefulSet) { s.Annotations[annotationRun] = "other" })
+			}
+			return false
+		}
+		require.ErrorContains(t, Restore(t.Context(), c.options()), "another command has taken the restore of tripod-etcd over")
+		assert.Equal(t, all[:5], c.steps(), "it goes on")
+		replicas, _ := c.replicas(t)
+		assert.Equal(t, stopped, replicas)
+	})
+}
+
+func TestEachRestoreBumpsTheRevisionFurther(t *testing.T) {
+	c := newCluster(t)
+	bumps := func() (all []string) {
+		for _, args := range c.jobs {
+			if argument(args, "--name=") != "" {
+				all = append(all, argument(args, "--bump-revision="))
+			}
+		}
+		c.jobs = nil
+		return slices.Compact(all)
+	}
+	o := c.options()
+	for i, want := range []string{"1000000000", "2000000000", "7000000000", "8000000000"} {
+		o.BumpRevision = 0
+		if i == 2 {
+			o.BumpRevision = 7_000_000_000
+		}
+		require.NoError(t, Restore(t.Context(), o))
+		assert.Equal(t, []string{want}, bumps())
+	}
+	// A restore that continues adds the same to all members.
+	c.fails = func(args []string) bool {
+		return argument(args, "--name=") == "tripod-etcd-1" && !slices.Contains(args, "--dry-run")
+	}
+	require.Error(t, Restore(t.Context(), c.options()))
+	c.fails = func([]string) bool { return false }
+	require.NoError(t, Restore(t.Context(), c.options()))
+	assert.Equal(t, []string{"9000000000"}, bumps())
+}
+
+func TestMembersWhoseDataWentOnAreNotTakenForRestored(t *testing.T) {
+	interrupted := func(t *testing.T) *cluster {
+		c := newCluster(t)
+		c.fails = func(args []string) bool {
+			return argument(args, "--name=") == "tripod-etcd-1" && !slices.Contains(args, "--dry-run")
+		}
+		require.ErrorContains(t, Restore(t.Context(), c.options()), "the same command continues")
+		c.jobs, c.fails = nil, func([]string) bool { return false }
+		return c
+	}
+	const want = "has scaled or changed tripod-etcd during the restore"
+	t.Run("etcd runs", func(t *testing.T) {
+		c := interrupted(t)
+		c.scale("tripod-etcd", 3)
+		require.ErrorContains(t, Restore(t.Context(), c.options()), want)
+		assert.NotContains(t, c.steps(), "restore tripod-etcd-0")
+		// As the error says.
+		c.change("tripod-etcd", func(s *appsv1.StatefulSet) { delete(s.Annotations, annotationRestore) })
+		require.NoError(t, Restore(t.Context(), c.options()))
+		c.checkRunning(t)
+	})
+	t.Run("etcd ran", func(t *testing.T) {
+		c := interrupted(t)
+		c.scale("tripod-etcd", 3)
+		c.scale("tripod-etcd", 0)
+		require.ErrorContains(t, Restore(t.Context(), c.options()), want)
+		assert.NotContains(t, c.steps(), "restore tripod-etcd-0")
+	})
+	t.Run("etcd starts between two members", func(t *testing.T) {
+		c := newCluster(t)
+		c.fails = func(args []string) bool {
+			if argument(args, "--name=") == "tripod-etcd-0" && !slices.Contains(args, "--dry-run") {
+				c.scale("tripod-etcd", 3)
+			}
+			return false
+		}
+		require.ErrorContains(t, Restore(t.Context(), c.options()), want)
+		assert.Equal(t, all[:5], c.steps())
+	})
+	t.Run("a mark without more", func(t *testing.T) {
+		c := newCluster(t)
+		c.change("tripod-etcd", func(s *appsv1.StatefulSet) { s.Annotations = map[string]string{annotationRestore: located + "@1@then"} })
+		require.ErrorContains(t, Restore(t.Context(), c.options()), want)
+	})
+}
+
+// The command itself has started etcd, which may have new writes.
+func TestARestoreThatIsStartingRestoresNothingAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t)
+		c.notReady = true
+		require.ErrorContains(t, Restore(t.Context(), c.options()), "tripod-etcd is restored and does not serve yet; the same command continues")
+		c.jobs, c.notReady = nil, false
+		require.NoError(t, Restore(t.Context(), c.options()))
+		assert.Empty(t, c.jobs)
+		c.checkRunning(t)
+	})
+}
+
+func TestWhatWasGivenUpStartsWithTheOldData(t *testing.T) {
+	pods := corev1.SchemeGroupVersion.WithResource("pods")
+	// One stops only after a long time.
+	slow := func(t *testing.T, c *cluster, label, value string) {
+		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "slow", Labels: map[string]string{label: value}}}
+		require.NoError(t, c.client.Tracker().Create(pods, pod, "a"))
+	}
+	for _, label := range [][2]string{{"app", "tripod-core"}, {labelEtcd, "etcd"}} {
+		synctest.Test(t, func(t *testing.T) {
+			c := newCluster(t)
+			slow(t, c, label[0], label[1])
+			err := Restore(t.Context(), c.options())
+			require.ErrorContains(t, err, "nothing was replaced, and the release runs again: waited 5m0s until the pods of tripod-")
+			assert.Equal(t, []string{"check"}, c.steps())
+			c.checkRunning(t)
+		})
+	}
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t)
+		slow(t, c, "app", "tripod-core")
+		c.notReady = true
+		require.ErrorContains(t, Restore(t.Context(), c.options()), "tripod-etcd keeps the old data and does not serve yet; the same command starts it")
+		c.notReady = false
+		require.ErrorContains(t, Restore(t.Context(), c.options()), "an earlier command gave up: run this again to restore")
+		c.checkRunning(t)
+		require.NoError(t, c.client.Tracker().Delete(pods, "a", "slow"))
+		require.NoError(t, Restore(t.Context(), c.options()))
+		assert.Equal(t, append([]string{"check"}, all...), c.steps())
+	})
+}
+
+func TestNothingStopsWithoutTheRights(t *testing.T) {
+	for _, resource := range []string{"deployments", "statefulsets"} {
+		c := newCluster(t)
+		c.fail("patch", resource, apierrors.NewForbidden(appsv1.Resource(resource), "x", errors.New("no rights")))
+		require.ErrorContains(t, Restore(t.Context(), c.options()), "nothing was stopped, because tripod-")
+		c.checkRunning(t)
+		_, err := DryRun(t.Context(), c.options())
+		require.ErrorContains(t, err, "nothing was stopped, because tripod-")
+	}
+}
+
+// GitOps may scale up what a restore has stopped, and leave the annotation.
+func TestAnOldNumberOfReplicasDoesNotCount(t *testing.T) {
+	old := map[string]string{annotationReplicas: "7"}
+	core := deployment("tripod-core", 2, "--etcd-servers=https://tripod-etcd-0.tripod-etcd.a.svc:2379")
+	etcd := set("etcd", 3)
+	core.Annotations, etcd.Annotations = old, old
+	c := newCluster(t, core, etcd, cronJob("tripod-etcd-snapshot"))
+	require.NoError(t, Restore(t.Context(), c.options()))
+	replicas, annotations := c.replicas(t)
+	assert.Equal(t, map[string]int32{"tripod-core": 2, "tripod-etcd": 3}, replicas)
+	assert.Zero(t, annotations)
+	assert.Equal(t, all, c.steps())
 }
 
 // A killed command leaves its Job, whose pod may still write to the volume.

@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
@@ -26,7 +27,7 @@ const (
 func (r *restoration) stop(ctx context.Context) error {
 	for _, d := range r.deployments {
 		r.Progress("stopping " + d.Name)
-		if err := r.patchDeployment(ctx, d.Name, stopPatch(replicasOf(&d.ObjectMeta, d.Spec.Replicas), "")); err != nil {
+		if err := r.patchDeployment(ctx, d.Name, stopPatch(replicasOf(&d.ObjectMeta, d.Spec.Replicas))); err != nil {
 			return err
 		}
 	}
@@ -36,19 +37,50 @@ func (r *restoration) stop(ctx context.Context) error {
 		}
 	}
 	r.Progress("stopping " + r.set.Name)
-	if err := r.patchSet(ctx, stopPatch(r.replicas(), r.mark)); err != nil {
+	err := r.updateOurs(ctx, func(*appsv1.StatefulSet) (map[string]any, error) { return stopPatch(r.replicas()), nil })
+	if err != nil {
 		return err
 	}
 	return r.awaitGone(ctx, r.set.Name, r.set.Spec.Selector)
 }
 
-// start starts etcd, then the Deployments, and clears the marks of the restore. It does not wait for the Deployments.
-func (r *restoration) start(ctx context.Context) error {
-	r.Progress("starting " + r.set.Name)
-	if err := r.patchSet(ctx, scalePatch(r.replicas())); err != nil {
+// checkRights asks the API server whether it would accept the patches, and changes nothing.
+func (r *restoration) checkRights(ctx context.Context) error {
+	options := metav1.PatchOptions{DryRun: []string{metav1.DryRunAll}}
+	data, err := json.Marshal(stopPatch(0))
+	if err != nil {
 		return err
 	}
-	err := r.poll(ctx, startTimeout, r.set.Name+" is ready", func(ctx context.Context) (bool, error) {
+	for _, d := range r.deployments {
+		if _, err := r.Client.AppsV1().Deployments(r.Namespace).Patch(ctx, d.Name, types.MergePatchType, data, options); err != nil {
+			return fmt.Errorf("nothing was stopped, because %s could not be: %w", d.Name, err)
+		}
+	}
+	if _, err := r.Client.AppsV1().StatefulSets(r.Namespace).Patch(ctx, r.set.Name, types.MergePatchType, data, options); err != nil {
+		return fmt.Errorf("nothing was stopped, because %s could not be: %w", r.set.Name, err)
+	}
+	return nil
+}
+
+// start starts etcd, then the Deployments, and clears the marks of the restore. It does not wait for the Deployments. From the beginning
+// on, an interrupted restore is in the phase.
+func (r *restoration) start(ctx context.Context, phase string) error {
+	r.Progress("starting " + r.set.Name)
+	err := r.updateOurs(ctx, func(now *appsv1.StatefulSet) (map[string]any, error) {
+		if r.phase == phaseRestoring {
+			if err := r.untouched(now); err != nil {
+				return nil, err
+			}
+		}
+		patch := annotate(map[string]any{annotationPhase: phase})
+		patch["spec"] = map[string]any{"replicas": r.replicas()}
+		return patch, nil
+	})
+	if err != nil {
+		return err
+	}
+	r.phase = phase
+	err = r.poll(ctx, startTimeout, r.set.Name+" is ready", func(ctx context.Context) (bool, error) {
 		set, err := r.Client.AppsV1().StatefulSets(r.Namespace).Get(ctx, r.set.Name, metav1.GetOptions{})
 		if err != nil {
 			return false, err
@@ -64,7 +96,11 @@ func (r *restoration) start(ctx context.Context) error {
 			return err
 		}
 	}
-	return r.patchSet(ctx, startPatch(r.replicas()))
+	return r.updateOurs(ctx, func(*appsv1.StatefulSet) (map[string]any, error) {
+		return annotate(map[string]any{
+			annotationReplicas: nil, annotationRestore: nil, annotationPhase: nil, annotationRun: nil, annotationGeneration: nil,
+		}), nil
+	})
 }
 
 // awaitDeployments returns when the Deployments are available. The restore has ended: an error names the Deployment, and says nothing else.
@@ -120,24 +156,17 @@ func (r *restoration) poll(ctx context.Context, timeout time.Duration, what stri
 	return nil
 }
 
-// Patches of replicas and of the annotations that keep their number.
-func stopPatch(replicas int32, mark string) map[string]any {
-	annotations := map[string]any{annotationReplicas: strconv.Itoa(int(replicas))}
-	if mark != "" {
-		annotations[annotationRestore] = mark
-	}
-	return map[string]any{"metadata": map[string]any{"annotations": annotations}, "spec": map[string]any{"replicas": 0}}
-}
-
-func scalePatch(replicas int32) map[string]any {
-	return map[string]any{"spec": map[string]any{"replicas": replicas}}
+// Patches of replicas and of the annotation that keeps their number.
+func stopPatch(replicas int32) map[string]any {
+	patch := annotate(map[string]any{annotationReplicas: strconv.Itoa(int(replicas))})
+	patch["spec"] = map[string]any{"replicas": 0}
+	return patch
 }
 
 func startPatch(replicas int32) map[string]any {
-	return map[string]any{
-		"metadata": map[string]any{"annotations": map[string]any{annotationReplicas: nil, annotationRestore: nil}},
-		"spec":     map[string]any{"replicas": replicas},
-	}
+	patch := annotate(map[string]any{annotationReplicas: nil})
+	patch["spec"] = map[string]any{"replicas": replicas}
+	return patch
 }
 
 func (r *restoration) patchDeployment(ctx context.Context, name string, patch map[string]any) error {
@@ -146,14 +175,5 @@ func (r *restoration) patchDeployment(ctx context.Context, name string, patch ma
 		return err
 	}
 	_, err = r.Client.AppsV1().Deployments(r.Namespace).Patch(ctx, name, types.MergePatchType, data, metav1.PatchOptions{})
-	return err
-}
-
-func (r *restoration) patchSet(ctx context.Context, patch map[string]any) error {
-	data, err := json.Marshal(patch)
-	if err != nil {
-		return err
-	}
-	_, err = r.Client.AppsV1().StatefulSets(r.Namespace).Patch(ctx, r.set.Name, types.MergePatchType, data, metav1.PatchOptions{})
 	return err
 }

@@ -1,0 +1,199 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package releases
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/retry"
+)
+
+// Annotations of the StatefulSet. All but the bump go when the restore has ended.
+const (
+	// annotationRestore is the name of a restore that has not ended: LOCATION@BUMP@TIME.
+	annotationRestore = "tripod-k8s.io/restore"
+	annotationPhase   = "tripod-k8s.io/restore-phase"
+	// annotationRun names the command that does it. A command that continues takes it over.
+	annotationRun = "tripod-k8s.io/restore-run"
+	// annotationGeneration is the generation of the StatefulSet when the first member was to be restored. If it has another one, etcd
+	// may have run since.
+	annotationGeneration = "tripod-k8s.io/restore-generation"
+	// annotationBump is what the last restore has added to the revision of its snapshot.
+	annotationBump = "tripod-k8s.io/restore-bump"
+)
+
+// Phases of a restore.
+const (
+	phaseNone = ""
+	// phaseStopping ends when the first member is to be restored.
+	phaseStopping  = "stopping"
+	phaseRestoring = "restoring"
+	// phaseStarting begins when all members are restored.
+	phaseStarting = "starting"
+	// phaseReturning starts with the old data.
+	phaseReturning = "returning"
+)
+
+// bumpEach is how far a restore goes beyond the one before it: more than most clusters write between a snapshot and its restore.
+const bumpEach = 1_000_000_000
+
+// read reads what the annotations say about a restore that has not ended.
+func (r *restoration) read() {
+	a := r.set.Annotations
+	r.mark, r.phase, r.owner = a[annotationRestore], a[annotationPhase], a[annotationRun]
+	switch {
+	case r.mark == "":
+		r.phase = phaseNone
+	case r.phase == phaseNone:
+		r.phase = phaseRestoring // without a generation: refused
+	}
+}
+
+// begin names the restore, unless it continues an earlier one.
+func (r *restoration) begin() error {
+	if r.mark == "" {
+		last, _ := strconv.ParseUint(r.set.Annotations[annotationBump], 10, 63) // none: 0
+		r.bump = max(last+bumpEach, r.BumpRevision)
+		r.mark = fmt.Sprintf("%s@%d@%s", r.location, r.bump, time.Now().UTC().Format(time.RFC3339Nano))
+		r.phase = phaseStopping
+		return nil
+	}
+	location, bump, err := parseMark(r.mark)
+	if err != nil || location != r.location {
+		return fmt.Errorf("a restore of %s from %s is not finished: first continue that one", r.set.Name, location)
+	}
+	r.bump = bump
+	if r.phase == phaseRestoring {
+		if err := r.untouched(r.set); err != nil {
+			return err
+		}
+	}
+	r.Progress("continuing an earlier restore")
+	return nil
+}
+
+func parseMark(mark string) (location string, bump uint64, err error) {
+	parts := strings.Split(mark, "@")
+	n := len(parts) - 2 // a location may have the separator
+	if n < 1 {
+		return mark, 0, errors.New("not the name of a restore")
+	}
+	bump, err = strconv.ParseUint(parts[n], 10, 63)
+	return strings.Join(parts[:n], "@"), bump, err
+}
+
+// claim writes the name of the restore, unless another command does.
+func (r *restoration) claim(ctx context.Context) error {
+	before := r.owner
+	run := rand.Text()
+	err := r.updateSet(ctx, func(now *appsv1.StatefulSet) (map[string]any, error) {
+		if now.Annotations[annotationRun] != before {
+			return nil, r.goingOn()
+		}
+		return annotate(map[string]any{
+			annotationRestore: r.mark, annotationPhase: r.phase, annotationRun: run, annotationBump: strconv.FormatUint(r.bump, 10),
+		}), nil
+	})
+	if err == nil {
+		r.owner = run
+	}
+	return err
+}
+
+// enterRestoring notes that the data of members may be new from now on.
+func (r *restoration) enterRestoring(ctx context.Context) error {
+	err := r.updateOurs(ctx, func(now *appsv1.StatefulSet) (map[string]any, error) {
+		if replicas := now.Spec.Replicas; replicas == nil || *replicas != 0 {
+			return nil, fmt.Errorf("something else has scaled %s up: stop that first (GitOps, an operator)", now.Name)
+		}
+		return annotate(map[string]any{
+			annotationPhase: phaseRestoring, annotationGeneration: strconv.FormatInt(now.Generation, 10),
+		}), nil
+	})
+	if err == nil {
+		r.phase = phaseRestoring
+	}
+	return err
+}
+
+// checkUntouched returns an error if etcd may have run since the first member was to be restored, or if another command has taken over.
+func (r *restoration) checkUntouched(ctx context.Context) error {
+	now, err := r.Client.AppsV1().StatefulSets(r.Namespace).Get(ctx, r.set.Name, metav1.GetOptions{})
+	if err != nil {
+		return err
+	}
+	if err := r.ours(now); err != nil {
+		return err
+	}
+	return r.untouched(now)
+}
+
+// untouched refuses members whose data may have gone on: this restore would take them for restored, and others would differ.
+func (r *restoration) untouched(set *appsv1.StatefulSet) error {
+	replicas := set.Spec.Replicas
+	if replicas != nil && *replicas == 0 && set.Annotations[annotationGeneration] == strconv.FormatInt(set.Generation, 10) {
+		return nil
+	}
+	return fmt.Errorf("something else (GitOps, a person) has scaled or changed %s during the restore, so data of its members may have gone on: "+
+		"stop that, scale %s to its number of members, remove its annotation %s, and restore again if its data is not right",
+		set.Name, set.Name, annotationRestore)
+}
+
+// ours refuses to go on beside a command that has taken over.
+func (r *restoration) ours(set *appsv1.StatefulSet) error {
+	if set.Annotations[annotationRestore] != r.mark || set.Annotations[annotationRun] != r.owner {
+		return fmt.Errorf("another command has taken the restore of %s over", set.Name)
+	}
+	return nil
+}
+
+func (r *restoration) goingOn() error {
+	return fmt.Errorf("another restore of %s is going on: wait until it has ended", r.set.Name)
+}
+
+func annotate(annotations map[string]any) map[string]any {
+	return map[string]any{"metadata": map[string]any{"annotations": annotations}}
+}
+
+// updateOurs patches the StatefulSet if this command still does the restore.
+func (r *restoration) updateOurs(ctx context.Context, change func(now *appsv1.StatefulSet) (map[string]any, error)) error {
+	return r.updateSet(ctx, func(now *appsv1.StatefulSet) (map[string]any, error) {
+		if err := r.ours(now); err != nil {
+			return nil, err
+		}
+		return change(now)
+	})
+}
+
+// updateSet patches the StatefulSet as it was read, and reads it again if it has changed since.
+func (r *restoration) updateSet(ctx context.Context, change func(now *appsv1.StatefulSet) (map[string]any, error)) error {
+	sets := r.Client.AppsV1().StatefulSets(r.Namespace)
+	return retry.RetryOnConflict(retry.DefaultBackoff, func() error {
+		now, err := sets.Get(ctx, r.set.Name, metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		patch, err := change(now)
+		if err != nil {
+			return err
+		}
+		patch["metadata"].(map[string]any)["resourceVersion"] = now.ResourceVersion
+		data, err := json.Marshal(patch)
+		if err != nil {
+			return err
+		}
+		_, err = sets.Patch(ctx, r.set.Name, types.MergePatchType, data, metav1.PatchOptions{})
+		return err
+	})
+}
