@@ -5,10 +5,12 @@ package snapshot
 
 import (
 	"context"
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -150,6 +152,39 @@ func TestDataIsReplacedOnceByEachSnapshotAndKept(t *testing.T) {
 		t.Errorf("where nothing is: made: %v, kept: %q", made, kept)
 	}
 	has(data, "second")
+}
+
+// A crash of the machine must not leave the name of a restore without its data.
+func TestARestoredDirectoryIsOnDisk(t *testing.T) {
+	dir := t.TempDir()
+	data := filepath.Join(dir, "data")
+	url, _, stop := start(t, data)
+	file := filepath.Join(t.TempDir(), "backup.db")
+	_, err := Save(t.Context(), SaveOptions{Endpoints: []string{url}, File: file, Progress: quiet})
+	require.NoError(t, err)
+	stop()
+	o := RestoreOptions{File: file, DataDir: data, Name: embedded.MemberName, InitialAdvertisePeerURLs: []string{embedded.PeerURL}}
+	var synced []string
+	fail := true
+	before := syncFile
+	t.Cleanup(func() { syncFile = before })
+	syncFile = func(f *os.File) error {
+		if fail {
+			return syscall.EIO
+		}
+		name, err := filepath.Rel(dir, f.Name())
+		synced = append(synced, name)
+		return errors.Join(err, before(f))
+	}
+	_, _, err = Replace(t.Context(), o)
+	require.ErrorIs(t, err, syscall.EIO)
+	assert.NoFileExists(t, filepath.Join(data, restoredFrom), "the old data is gone")
+	fail = false
+	made, _, err := Replace(t.Context(), o)
+	require.NoError(t, err)
+	assert.True(t, made)
+	assert.Equal(t, []string{"data.restoring/member/restored-from", "data.restoring/member/snap", "data.restoring/member/wal",
+		"data.restoring/member", "data.restoring", "."}, synced)
 }
 
 func TestDamagedSnapshotIsRefused(t *testing.T) {

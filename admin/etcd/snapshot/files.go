@@ -28,11 +28,25 @@ func fileName(name string, now time.Time) string {
 	return name + "-" + now.UTC().Format(timeFormat) + extension
 }
 
+// IsOf reports whether a file has the name of a snapshot that was saved with a name ([SaveOptions]).
+func IsOf(file, name string) bool { return isSnapshot(file, name) }
+
 // isSnapshot reports whether a file has the name of a snapshot of an etcd.
 func isSnapshot(file, name string) bool {
 	stamp, ok := strings.CutPrefix(strings.TrimSuffix(file, extension), name+"-")
 	_, err := time.Parse(timeFormat, stamp)
 	return ok && err == nil && strings.HasSuffix(file, extension)
+}
+
+// syncFile makes a file, or the names in a directory, survive a crash of the machine.
+var syncFile = (*os.File).Sync
+
+func syncPath(path string) error {
+	file, err := os.Open(path) //nolint:gosec // it is ours
+	if err != nil {
+		return err
+	}
+	return errors.Join(syncFile(file), file.Close())
 }
 
 // prune removes all snapshots of name but the newest ones, and returns those that it removed.

@@ -104,7 +104,7 @@ func Replace(ctx context.Context, o RestoreOptions) (made bool, kept string, err
 	if err := o.restore(snapshot.path, making); err != nil {
 		return false, "", err
 	}
-	if err := os.WriteFile(filepath.Join(making, restoredFrom), []byte(o.restoreName()), 0o600); err != nil {
+	if err := o.finish(making); err != nil {
 		return false, "", fmt.Errorf("cannot make a data directory: %w", err)
 	}
 	kept = o.keptName(time.Now())
@@ -119,7 +119,25 @@ func Replace(ctx context.Context, o RestoreOptions) (made bool, kept string, err
 		}
 		return false, "", fmt.Errorf("cannot put the data directory into its place: %w", err)
 	}
+	if err := syncPath(filepath.Dir(filepath.Clean(o.DataDir))); err != nil {
+		return false, "", fmt.Errorf("cannot put the data directory into its place: %w", err)
+	}
 	return true, kept, nil
+}
+
+// finish names the snapshot in a data directory, and makes the directory survive a crash: a name without its data would count as restored.
+func (o *RestoreOptions) finish(dir string) error {
+	path := filepath.Join(dir, restoredFrom)
+	if err := os.WriteFile(path, []byte(o.restoreName()), 0o600); err != nil {
+		return err
+	}
+	member := filepath.Dir(path)
+	for _, path := range []string{path, filepath.Join(member, "snap"), filepath.Join(member, "wal"), member, dir} {
+		if err := syncPath(path); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (o *RestoreOptions) keptName(now time.Time) string {

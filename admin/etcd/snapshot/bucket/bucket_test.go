@@ -8,6 +8,9 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -98,6 +101,27 @@ func names(t *testing.T, client *bucket.Client, folder bucket.URL, prefix string
 		}
 	}
 	return names
+}
+
+// Directory buckets of Amazon S3 do not sort.
+func TestServersNeedNotSort(t *testing.T) {
+	keys := []string{"b.db", "a.db.bak", "a.db", "c.db"}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		var objects strings.Builder
+		for _, key := range keys {
+			if strings.HasPrefix(key, r.FormValue("prefix")) {
+				fmt.Fprintf(&objects, "<Contents><Key>%s</Key><LastModified>2026-01-01T00:00:00Z</LastModified><Size>1</Size></Contents>", key)
+			}
+		}
+		fmt.Fprintf(w, "<ListBucketResult><IsTruncated>false</IsTruncated>%s</ListBucketResult>", &objects)
+	}))
+	t.Cleanup(server.Close)
+	buckettest.SetCredentials(t, "a", "another-secret")
+	client := connect(t, bucket.Server{Endpoint: server.URL})
+	exists, err := client.Exists(t.Context(), parse(t, "s3://backups/a.db"))
+	require.NoError(t, err)
+	assert.True(t, exists)
+	assert.Equal(t, []string{"a.db", "a.db.bak", "b.db", "c.db"}, names(t, client, parse(t, "s3://backups/"), ""))
 }
 
 // An upload sends only the parts again whose connections were cut, and a download goes on where it was.

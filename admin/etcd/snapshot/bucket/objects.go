@@ -9,6 +9,8 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/minio/minio-go/v7"
@@ -35,9 +37,10 @@ type Object struct {
 // Exists reports whether there is an object. It lists, because servers answer that with the reason why they refuse, and HEAD without.
 func (c *Client) Exists(ctx context.Context, u URL) (bool, error) {
 	exists := false
-	err := c.each(ctx, u, minio.ListObjectsOptions{Prefix: u.Key, MaxKeys: 1}, func(o minio.ObjectInfo) bool {
-		exists = o.Key == u.Key // the first with this prefix
-		return false
+	// Not all servers sort: the first key with this prefix may be a longer one.
+	err := c.each(ctx, u, minio.ListObjectsOptions{Prefix: u.Key}, func(o minio.ObjectInfo) bool {
+		exists = o.Key == u.Key
+		return !exists
 	})
 	return exists, err
 }
@@ -57,6 +60,8 @@ func (c *Client) List(ctx context.Context, folder URL, prefix string) ([]Object,
 	if err = errors.Join(err, tooMany); err != nil {
 		return nil, err
 	}
+	// Directory buckets of Amazon S3 do not sort, and retention removes the first.
+	slices.SortFunc(objects, func(a, b Object) int { return strings.Compare(a.URL.Key, b.URL.Key) })
 	return objects, nil
 }
 
