@@ -16,6 +16,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/tripod-k8s/tripod/admin/etcd/snapshot"
 )
 
 // Labels of the chart, and annotations of stopped objects.
@@ -108,7 +110,12 @@ func (r *restoration) locate() (string, error) {
 	if r.Snapshot == "" || strings.ContainsAny(r.Snapshot, "/\\") {
 		return "", fmt.Errorf("%q is neither the name of a snapshot of the release, as in etcd-20261121T060500Z.db, nor s3://BUCKET/KEY", r.Snapshot)
 	}
-	directory := argument(r.saving.Spec.JobTemplate.Spec.Template.Spec.Containers[0].Args, "--directory=")
+	args := r.saving.Spec.JobTemplate.Spec.Template.Spec.Containers[0].Args
+	if name := argument(args, "--name="); !r.OtherCluster && !snapshot.IsOf(r.Snapshot, name) {
+		return "", fmt.Errorf("%q is not the name of a snapshot of %s, as in %s-20261121T060500Z.db: check --etcd, "+
+			"or add --other-cluster if this etcd is to have the data of another one", r.Snapshot, r.set.Name, name)
+	}
+	directory := argument(args, "--directory=")
 	if directory == "" {
 		return "", fmt.Errorf("the CronJob %s does not say where it saves snapshots", r.saving.Name)
 	}

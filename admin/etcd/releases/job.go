@@ -110,31 +110,50 @@ func (r *restoration) run(ctx context.Context, job *batchv1.Job) (log string, er
 			err = fmt.Errorf("the Job %s cannot be removed: %w", job.Name, left)
 		}
 	}()
-	failed := false
+	var failure *batchv1.JobCondition
 	err = r.poll(ctx, jobTimeout+startTimeout, "the Job "+job.Name+" has ended", func(ctx context.Context) (bool, error) {
 		now, err := r.Client.BatchV1().Jobs(r.Namespace).Get(ctx, job.Name, metav1.GetOptions{})
+		if apierrors.IsNotFound(err) || apierrors.IsForbidden(err) {
+			return false, lasting{err}
+		}
 		if err != nil {
 			return false, err
 		}
+		if now.UID != job.UID {
+			return false, lasting{fmt.Errorf("another command has replaced the Job %s", job.Name)}
+		}
 		for _, condition := range now.Status.Conditions {
 			if condition.Status == corev1.ConditionTrue && condition.Type == batchv1.JobFailed {
-				failed = true
+				failure = &condition
 			}
 		}
-		return failed || now.Status.Succeeded > 0, nil
+		return failure != nil || now.Status.Succeeded > 0, nil
 	})
 	if err != nil {
 		return "", err
 	}
 	log, err = r.log(ctx, job)
-	if failed {
-		lines := strings.Split(strings.TrimSpace(log), "\n")
-		return "", fmt.Errorf("the Job %s failed: %s", job.Name, strings.TrimPrefix(lines[len(lines)-1], "Error: "))
+	if failure != nil {
+		return "", failed(job.Name, failure, log)
 	}
 	if err != nil { // the Job has succeeded nevertheless
 		r.Progress(fmt.Sprintf("the log of the Job %s cannot be read: %v", job.Name, err))
 	}
 	return strings.TrimSpace(log), nil
+}
+
+// failed returns the error of a Job: that of its pod, which may have logged nothing, and that of the Job.
+func failed(name string, why *batchv1.JobCondition, log string) error {
+	lines := strings.Split(strings.TrimSpace(log), "\n")
+	last := strings.TrimPrefix(lines[len(lines)-1], "Error: ")
+	about := strings.Join(strings.Fields(why.Reason+" "+why.Message), " ")
+	switch {
+	case last == "":
+		return fmt.Errorf("the Job %s failed: %s", name, about)
+	case about == "":
+		return fmt.Errorf("the Job %s failed: %s", name, last)
+	}
+	return fmt.Errorf("the Job %s failed: %s (%s)", name, last, about)
 }
 
 func (r *restoration) log(ctx context.Context, job *batchv1.Job) (string, error) {
@@ -167,6 +186,9 @@ func (r *restoration) remove(ctx context.Context, job *batchv1.Job) error {
 		now, err := jobs.Get(ctx, job.Name, metav1.GetOptions{})
 		if apierrors.IsNotFound(err) {
 			return true, nil
+		}
+		if apierrors.IsForbidden(err) {
+			return false, lasting{err}
 		}
 		return err == nil && job.UID != "" && now.UID != job.UID, err
 	})

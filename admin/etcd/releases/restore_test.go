@@ -41,6 +41,8 @@ type cluster struct {
 	jobs [][]string
 	// fails says whether a Job fails.
 	fails func(args []string) bool
+	// why is the condition of a Job that fails.
+	why batchv1.JobCondition
 	// meanwhile happens before a patch of the StatefulSet or a Deployment.
 	meanwhile func(patch clienttesting.PatchActionImpl)
 	// notReady says that no pod of etcd becomes ready.
@@ -107,7 +109,9 @@ func newCluster(t *testing.T, objects ...runtime.Object) *cluster {
 		}
 		job.Status.Succeeded = 1
 		if c.fails(args) {
-			job.Status = batchv1.JobStatus{Conditions: []batchv1.JobCondition{{Type: batchv1.JobFailed, Status: corev1.ConditionTrue}}}
+			why := c.why
+			why.Type, why.Status = batchv1.JobFailed, corev1.ConditionTrue
+			job.Status = batchv1.JobStatus{Conditions: []batchv1.JobCondition{why}}
 		}
 		return true, job, c.client.Tracker().Create(batchv1.SchemeGroupVersion.WithResource("jobs"), job, "a")
 	})
@@ -541,6 +545,41 @@ func TestAnOldNumberOfReplicasDoesNotCount(t *testing.T) {
 	assert.Equal(t, all, c.steps())
 }
 
+func TestASnapshotOfAnotherEtcdHasToBeWanted(t *testing.T) {
+	c := newCluster(t)
+	o := c.options()
+	o.Snapshot, o.OtherCluster = "etcd-extensions-20261121T060500Z.db", true
+	plan, err := DryRun(t.Context(), o)
+	require.NoError(t, err)
+	assert.Equal(t, "s3://backups/a/tripod/"+o.Snapshot, plan.Snapshot)
+}
+
+func TestTheErrorOfAJobSaysWhyItFailed(t *testing.T) {
+	c := newCluster(t)
+	c.fails = func([]string) bool { return true }
+	c.why = batchv1.JobCondition{Reason: "DeadlineExceeded", Message: "Job was active longer than specified deadline"}
+	_, err := DryRun(t.Context(), c.options())
+	require.EqualError(t, err, "the Job tripod-etcd-restore-check-1 failed: DeadlineExceeded Job was active longer than specified deadline")
+}
+
+func TestAJobThatCannotBeReadIsNotAwaited(t *testing.T) {
+	for want, end := range map[string]error{
+		"no rights":       apierrors.NewForbidden(batchv1.Resource("jobs"), "x", errors.New("no rights")),
+		`"x" not found`:   apierrors.NewNotFound(batchv1.Resource("jobs"), "x"),
+		"another command": nil,
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			c, begun := newCluster(t), time.Now()
+			c.client.PrependReactor("get", "jobs", func(clienttesting.Action) (bool, runtime.Object, error) {
+				return true, &batchv1.Job{ObjectMeta: metav1.ObjectMeta{UID: "other"}}, end
+			})
+			_, err := DryRun(t.Context(), c.options())
+			require.ErrorContains(t, err, want)
+			assert.Less(t, time.Since(begun), time.Minute, "it waited")
+		})
+	}
+}
+
 // A killed command leaves its Job, whose pod may still write to the volume.
 func TestAVolumeHasOneWriter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -629,6 +668,7 @@ func TestReleasesThatCannotBeRestored(t *testing.T) {
 		"keeps no data in volumes":          {objects: without(func(s *appsv1.StatefulSet) { s.Spec.VolumeClaimTemplates = nil })},
 		"is scaled to 0":                    {objects: without(func(s *appsv1.StatefulSet) { s.Spec.Replicas = ptr.To[int32](0) })},
 		"is neither the name of a snapshot": {snapshot: "../" + snapshotFile},
+		`"etcd-extensions-20261121T060500Z.db" is not the name of a snapshot of tripod-etcd`: {snapshot: "etcd-extensions-20261121T060500Z.db"},
 	} {
 		c := newCluster(t, test.objects...)
 		o := c.options()

@@ -6,6 +6,7 @@ package releases
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strconv"
 	"time"
@@ -138,14 +139,21 @@ func (r *restoration) awaitGone(ctx context.Context, name string, selector *meta
 	})
 }
 
+// lasting is an error that ends a wait.
+type lasting struct{ error }
+
+func (l lasting) Unwrap() error { return l.error }
+
 // poll waits for a condition. Errors of the API server count only if they last.
 func (r *restoration) poll(ctx context.Context, timeout time.Duration, what string, condition func(context.Context) (bool, error)) error {
 	var last error
 	err := wait.PollUntilContextTimeout(ctx, pollInterval, timeout, true, func(ctx context.Context) (done bool, _ error) {
 		done, last = condition(ctx)
-		return done, nil
+		return done || errors.As(last, &lasting{}), nil
 	})
 	switch {
+	case errors.As(last, &lasting{}):
+		return last
 	case ctx.Err() != nil:
 		return ctx.Err()
 	case err != nil && last != nil:
