@@ -5,8 +5,10 @@
 //
 // It stops what uses the etcd, then the etcd, runs a Job with the volume of each member, and starts all again:
 //
-//	find -> check the snapshot -> stop -> check each member -> restore each member -> start
+//	find -> check the snapshot -> claim -> stop -> check each member -> restore each member -> start
 //
-// Annotations of the stopped objects keep the numbers of replicas and the name of the restore, so the same command continues where an
-// earlier one was interrupted. Until the first member is restored, a failure starts everything again with the old data.
+// Annotations of the StatefulSet name the restore, its phase, and the command that does it, so that the same command continues where an
+// earlier one was interrupted, and only one goes on. Until the first member is restored, a failure starts everything again with the old
+// data. Once etcd starts with the new data, nothing is restored again. If anything else has started etcd in between, the command stops:
+// members that have the new data could no longer be told from those that went on.
 package releases

@@ -46,6 +46,9 @@ type restoration struct {
 }
 
 func find(ctx context.Context, o Options) (*restoration, error) {
+	if o.BumpRevision > maxBump {
+		return nil, fmt.Errorf("--bump-revision must be at most %d", maxBump)
+	}
 	r := &restoration{Options: o}
 	selector := metav1.ListOptions{LabelSelector: labelPartOf + "=tripod," + labelRelease + "=" + o.Release}
 	sets, err := o.Client.AppsV1().StatefulSets(o.Namespace).List(ctx, selector)

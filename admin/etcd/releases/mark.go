@@ -4,6 +4,7 @@
 package releases
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/json"
@@ -19,7 +20,7 @@ import (
 	"k8s.io/client-go/util/retry"
 )
 
-// Annotations of the StatefulSet. All but the bump go when the restore has ended.
+// Annotations of the StatefulSet. All but the sum go when the restore has ended.
 const (
 	// annotationRestore is the name of a restore that has not ended: LOCATION@BUMP@TIME.
 	annotationRestore = "tripod-k8s.io/restore"
@@ -29,8 +30,8 @@ const (
 	// annotationGeneration is the generation of the StatefulSet when the first member was to be restored. If it has another one, etcd
 	// may have run since.
 	annotationGeneration = "tripod-k8s.io/restore-generation"
-	// annotationBump is what the last restore has added to the revision of its snapshot.
-	annotationBump = "tripod-k8s.io/restore-bump"
+	// annotationBumps is what all restores together have added to revisions.
+	annotationBumps = "tripod-k8s.io/restore-bumps"
 )
 
 // Phases of a restore.
@@ -45,8 +46,12 @@ const (
 	phaseReturning = "returning"
 )
 
-// bumpEach is how far a restore goes beyond the one before it: more than most clusters write between a snapshot and its restore.
-const bumpEach = 1_000_000_000
+const (
+	// bumpWrites is more than most clusters write between a snapshot and its restore.
+	bumpWrites = 1_000_000_000
+	// maxBump leaves revisions room: they have 63 bits.
+	maxBump = 1_000_000 * bumpWrites
+)
 
 // read reads what the annotations say about a restore that has not ended.
 func (r *restoration) read() {
@@ -63,8 +68,12 @@ func (r *restoration) read() {
 // begin names the restore, unless it continues an earlier one.
 func (r *restoration) begin() error {
 	if r.mark == "" {
-		last, _ := strconv.ParseUint(r.set.Annotations[annotationBump], 10, 63) // none: 0
-		r.bump = max(last+bumpEach, r.BumpRevision)
+		// The snapshot may be from before all earlier restores, each of which has raised the revision.
+		r.bump = cmp.Or(r.BumpRevision, bumps(r.set)+bumpWrites)
+		if r.bump > maxBump {
+			return fmt.Errorf("earlier restores of %s have added %d to the revision: "+
+				"say by --bump-revision how much those since the snapshot have added, plus %d", r.set.Name, bumps(r.set), bumpWrites)
+		}
 		r.mark = fmt.Sprintf("%s@%d@%s", r.location, r.bump, time.Now().UTC().Format(time.RFC3339Nano))
 		r.phase = phaseStopping
 		return nil
@@ -81,6 +90,12 @@ func (r *restoration) begin() error {
 	}
 	r.Progress("continuing an earlier restore")
 	return nil
+}
+
+// bumps returns what all restores together have added to revisions.
+func bumps(set *appsv1.StatefulSet) uint64 {
+	sum, _ := strconv.ParseUint(set.Annotations[annotationBumps], 10, 62) // none: 0
+	return sum
 }
 
 func parseMark(mark string) (location string, bump uint64, err error) {
@@ -102,7 +117,7 @@ func (r *restoration) claim(ctx context.Context) error {
 			return nil, r.goingOn()
 		}
 		return annotate(map[string]any{
-			annotationRestore: r.mark, annotationPhase: r.phase, annotationRun: run, annotationBump: strconv.FormatUint(r.bump, 10),
+			annotationRestore: r.mark, annotationPhase: r.phase, annotationRun: run,
 		}), nil
 	})
 	if err == nil {
@@ -119,6 +134,7 @@ func (r *restoration) enterRestoring(ctx context.Context) error {
 		}
 		return annotate(map[string]any{
 			annotationPhase: phaseRestoring, annotationGeneration: strconv.FormatInt(now.Generation, 10),
+			annotationBumps: strconv.FormatUint(bumps(now)+r.bump, 10),
 		}), nil
 	})
 	if err == nil {
@@ -145,8 +161,8 @@ func (r *restoration) untouched(set *appsv1.StatefulSet) error {
 	if replicas != nil && *replicas == 0 && set.Annotations[annotationGeneration] == strconv.FormatInt(set.Generation, 10) {
 		return nil
 	}
-	return fmt.Errorf("something else (GitOps, a person) has scaled or changed %s during the restore, so data of its members may have gone on: "+
-		"stop that, scale %s to its number of members, remove its annotation %s, and restore again if its data is not right",
+	return fmt.Errorf("something else (GitOps, a person) has scaled or changed %s during the restore, so data of its members may have "+
+		"gone on: stop that, scale %s to its number of members, remove its annotation %s, and restore again if its data is not right",
 		set.Name, set.Name, annotationRestore)
 }
 

@@ -22,7 +22,7 @@ type Options struct {
 	Snapshot string
 	// OtherCluster replaces the data also if the snapshot is of another etcd.
 	OtherCluster bool
-	// BumpRevision is at least what to add to the revision of the snapshot. By default, it grows by 1,000,000,000 with each restore.
+	// BumpRevision is what to add to the revision of the snapshot. 0 means 1,000,000,000 more than all earlier restores together.
 	BumpRevision uint64
 	// Progress gets a line about each step.
 	Progress func(line string)
@@ -118,7 +118,11 @@ func (r *restoration) goOn(ctx context.Context) error {
 		return r.unfinished(err)
 	}
 	// Services write again: another restore would undo that.
-	if err := r.awaitDeployments(ctx); err != nil {
+	err := r.end(ctx)
+	if err == nil {
+		err = r.awaitDeployments(ctx)
+	}
+	if err != nil {
 		return fmt.Errorf("%s is restored and runs; do not run this again; %w", r.set.Name, err)
 	}
 	return nil
@@ -163,7 +167,11 @@ func (r *restoration) giveUp(ctx context.Context, why error) error {
 	if err := r.start(ctx, phaseReturning); err != nil {
 		return r.unfinished(errors.Join(why, err))
 	}
-	if err := r.awaitDeployments(ctx); err != nil {
+	err := r.end(ctx)
+	if err == nil {
+		err = r.awaitDeployments(ctx)
+	}
+	if err != nil {
 		return fmt.Errorf("nothing was replaced, and %s runs again, but %w; the restore failed: %w", r.set.Name, err, why)
 	}
 	return fmt.Errorf("nothing was replaced, and the release runs again: %w", why)

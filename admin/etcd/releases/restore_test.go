@@ -45,6 +45,8 @@ type cluster struct {
 	why batchv1.JobCondition
 	// meanwhile happens before a patch of the StatefulSet or a Deployment.
 	meanwhile func(patch clienttesting.PatchActionImpl)
+	// lost says whether the answer to a patch of the StatefulSet is lost.
+	lost func(patch clienttesting.PatchActionImpl) bool
 	// notReady says that no pod of etcd becomes ready.
 	notReady bool
 	// unavailable are Deployments whose pods do not become available.
@@ -98,6 +100,7 @@ func newCluster(t *testing.T, objects ...runtime.Object) *cluster {
 	c := &cluster{
 		client: fake.NewClientset(objects...),
 		fails:  func([]string) bool { return false }, meanwhile: func(clienttesting.PatchActionImpl) {},
+		lost: func(clienttesting.PatchActionImpl) bool { return false },
 	}
 	c.client.PrependReactor("create", "jobs", func(action clienttesting.Action) (bool, runtime.Object, error) {
 		job := action.(clienttesting.CreateAction).GetObject().(*batchv1.Job)
@@ -167,11 +170,15 @@ func (c *cluster) patch(action clienttesting.Action) (bool, runtime.Object, erro
 	if _, _, err := clienttesting.ObjectReaction(c.client.Tracker())(action); err != nil {
 		return true, nil, err
 	}
-	return true, c.change(patch.Name, func(s *appsv1.StatefulSet) {
+	after := c.change(patch.Name, func(s *appsv1.StatefulSet) {
 		if *s.Spec.Replicas != replicas {
 			s.Generation++
 		}
-	}), nil
+	})
+	if c.lost(patch) {
+		return true, nil, errors.New("the answer is lost")
+	}
+	return true, after, nil
 }
 
 func (c *cluster) set(name string) *appsv1.StatefulSet {
@@ -235,7 +242,7 @@ func (c *cluster) replicas(t *testing.T) (replicas map[string]int32, annotations
 	for _, s := range list("statefulsets", "StatefulSet").(*appsv1.StatefulSetList).Items {
 		replicas[s.Name] = *s.Spec.Replicas
 		annotations += len(s.Annotations)
-		if s.Annotations[annotationBump] != "" {
+		if s.Annotations[annotationBumps] != "" {
 			annotations-- // it stays
 		}
 	}
@@ -411,23 +418,38 @@ func TestEachRestoreBumpsTheRevisionFurther(t *testing.T) {
 		c.jobs = nil
 		return slices.Compact(all)
 	}
-	o := c.options()
-	for i, want := range []string{"1000000000", "2000000000", "7000000000", "8000000000"} {
-		o.BumpRevision = 0
-		if i == 2 {
-			o.BumpRevision = 7_000_000_000
-		}
+	restored := func(bump uint64, want string) {
+		t.Helper()
+		o := c.options()
+		o.BumpRevision = bump
 		require.NoError(t, Restore(t.Context(), o))
 		assert.Equal(t, []string{want}, bumps())
 	}
-	// A restore that continues adds the same to all members.
+	// A snapshot from before all of them: each has raised the revision.
+	restored(0, "1000000000")
+	restored(0, "2000000000")
+	restored(0, "4000000000")
+	restored(7_000_000_000, "7000000000")
+	// One that is given up raises nothing.
+	c.fails = func(args []string) bool { return argument(args, "--name=") == "tripod-etcd-1" }
+	require.ErrorContains(t, Restore(t.Context(), c.options()), "nothing was replaced")
+	c.jobs, c.fails = nil, func([]string) bool { return false }
+	restored(0, "15000000000")
+	// One that continues adds the same to all members.
 	c.fails = func(args []string) bool {
 		return argument(args, "--name=") == "tripod-etcd-1" && !slices.Contains(args, "--dry-run")
 	}
 	require.Error(t, Restore(t.Context(), c.options()))
 	c.fails = func([]string) bool { return false }
 	require.NoError(t, Restore(t.Context(), c.options()))
-	assert.Equal(t, []string{"9000000000"}, bumps())
+	assert.Equal(t, []string{"30000000000"}, bumps())
+	restored(0, "60000000000")
+
+	restored(maxBump, "1000000000000000")
+	require.ErrorContains(t, Restore(t.Context(), c.options()), "say by --bump-revision how much")
+	o := c.options()
+	o.BumpRevision = maxBump + 1
+	require.ErrorContains(t, Restore(t.Context(), o), "--bump-revision must be at most 1000000000000000")
 }
 
 func TestMembersWhoseDataWentOnAreNotTakenForRestored(t *testing.T) {
@@ -446,6 +468,7 @@ func TestMembersWhoseDataWentOnAreNotTakenForRestored(t *testing.T) {
 		c.scale("tripod-etcd", 3)
 		require.ErrorContains(t, Restore(t.Context(), c.options()), want)
 		assert.NotContains(t, c.steps(), "restore tripod-etcd-0")
+		assert.EqualValues(t, 3, *c.set("tripod-etcd").Spec.Replicas, "it stops what runs")
 		// As the error says.
 		c.change("tripod-etcd", func(s *appsv1.StatefulSet) { delete(s.Annotations, annotationRestore) })
 		require.NoError(t, Restore(t.Context(), c.options()))
@@ -469,6 +492,17 @@ func TestMembersWhoseDataWentOnAreNotTakenForRestored(t *testing.T) {
 		require.ErrorContains(t, Restore(t.Context(), c.options()), want)
 		assert.Equal(t, all[:5], c.steps())
 	})
+	t.Run("etcd starts after the last member", func(t *testing.T) {
+		c := newCluster(t)
+		c.fails = func(args []string) bool {
+			if argument(args, "--name=") == "tripod-etcd-2" && !slices.Contains(args, "--dry-run") {
+				c.scale("tripod-etcd", 3)
+			}
+			return false
+		}
+		require.ErrorContains(t, Restore(t.Context(), c.options()), want)
+		assert.Equal(t, phaseRestoring, c.set("tripod-etcd").Annotations[annotationPhase], "it takes that for its own start")
+	})
 	t.Run("a mark without more", func(t *testing.T) {
 		c := newCluster(t)
 		c.change("tripod-etcd", func(s *appsv1.StatefulSet) { s.Annotations = map[string]string{annotationRestore: located + "@1@then"} })
@@ -487,6 +521,17 @@ func TestARestoreThatIsStartingRestoresNothingAgain(t *testing.T) {
 		assert.Empty(t, c.jobs)
 		c.checkRunning(t)
 	})
+}
+
+func TestALostAnswerAtTheEndDoesNotAskForAnotherRestore(t *testing.T) {
+	c := newCluster(t)
+	c.lost = func(patch clienttesting.PatchActionImpl) bool {
+		return strings.Contains(string(patch.Patch), `"`+annotationRestore+`":null`)
+	}
+	err := Restore(t.Context(), c.options())
+	require.ErrorContains(t, err, "tripod-etcd is restored and runs; do not run this again; its annotation tripod-k8s.io/restore may be left")
+	assert.NotContains(t, err.Error(), "same command")
+	c.checkRunning(t)
 }
 
 func TestWhatWasGivenUpStartsWithTheOldData(t *testing.T) {
@@ -510,7 +555,8 @@ func TestWhatWasGivenUpStartsWithTheOldData(t *testing.T) {
 		c := newCluster(t)
 		slow(t, c, "app", "tripod-core")
 		c.notReady = true
-		require.ErrorContains(t, Restore(t.Context(), c.options()), "tripod-etcd keeps the old data and does not serve yet; the same command starts it")
+		require.ErrorContains(t, Restore(t.Context(), c.options()),
+			"tripod-etcd keeps the old data and does not serve yet; the same command starts it")
 		c.notReady = false
 		require.ErrorContains(t, Restore(t.Context(), c.options()), "an earlier command gave up: run this again to restore")
 		c.checkRunning(t)
@@ -582,6 +628,17 @@ func TestAJobThatCannotBeReadIsNotAwaited(t *testing.T) {
 
 // A killed command leaves its Job, whose pod may still write to the volume.
 func TestAVolumeHasOneWriter(t *testing.T) {
+	for name, after := range map[string][2]time.Duration{
+		"the garbage collector removes the Job after its pod": {time.Minute, 30 * time.Second},
+		"the pod is an orphan":                                {30 * time.Second, time.Minute},
+	} {
+		t.Run(name, func(t *testing.T) { testOneWriter(t, after[0], after[1]) })
+	}
+}
+
+// testOneWriter begins with a Job and its pod, which are gone some time after the deletion of the Job.
+func testOneWriter(t *testing.T, jobGone, podGone time.Duration) {
+	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		const name = "tripod-etcd-restore-0"
 		jobs, pods := batchv1.SchemeGroupVersion.WithResource("jobs"), corev1.SchemeGroupVersion.WithResource("pods")
@@ -600,10 +657,10 @@ func TestAVolumeHasOneWriter(t *testing.T) {
 			}
 			options := action.(clienttesting.DeleteActionImpl).DeleteOptions
 			assert.Equal(t, metav1.DeletePropagationForeground, *options.PropagationPolicy)
-			if !ending { // the pod takes its grace period, then the garbage collector removes the Job
+			if !ending {
 				ending = true
-				time.AfterFunc(30*time.Second, func() { assert.NoError(t, c.client.Tracker().Delete(pods, "a", pod.Name)) })
-				time.AfterFunc(time.Minute, func() { assert.NoError(t, c.client.Tracker().Delete(jobs, "a", name)) })
+				time.AfterFunc(podGone, func() { assert.NoError(t, c.client.Tracker().Delete(pods, "a", pod.Name)) })
+				time.AfterFunc(jobGone, func() { assert.NoError(t, c.client.Tracker().Delete(jobs, "a", name)) })
 			}
 			return true, nil, nil
 		})

@@ -63,8 +63,7 @@ func (r *restoration) checkRights(ctx context.Context) error {
 	return nil
 }
 
-// start starts etcd, then the Deployments, and clears the marks of the restore. It does not wait for the Deployments. From the beginning
-// on, an interrupted restore is in the phase.
+// start starts etcd, then the Deployments, for which it does not wait. From the beginning on, an interrupted restore is in the phase.
 func (r *restoration) start(ctx context.Context, phase string) error {
 	r.Progress("starting " + r.set.Name)
 	err := r.updateOurs(ctx, func(now *appsv1.StatefulSet) (map[string]any, error) {
@@ -97,11 +96,20 @@ func (r *restoration) start(ctx context.Context, phase string) error {
 			return err
 		}
 	}
-	return r.updateOurs(ctx, func(*appsv1.StatefulSet) (map[string]any, error) {
+	return nil
+}
+
+// end clears the marks of the restore. After an error they may be cleared, too: the answer may have been lost.
+func (r *restoration) end(ctx context.Context) error {
+	err := r.updateOurs(ctx, func(*appsv1.StatefulSet) (map[string]any, error) {
 		return annotate(map[string]any{
 			annotationReplicas: nil, annotationRestore: nil, annotationPhase: nil, annotationRun: nil, annotationGeneration: nil,
 		}), nil
 	})
+	if err != nil {
+		return fmt.Errorf("its annotation %s may be left (%w): remove it", annotationRestore, err)
+	}
+	return nil
 }
 
 // awaitDeployments returns when the Deployments are available. The restore has ended: an error names the Deployment, and says nothing else.
