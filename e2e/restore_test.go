@@ -95,17 +95,37 @@ func restoreByCommand(t *testing.T, r *release.Release, resources []traffic.Reso
 	for _, resource := range resources {
 		awaitCode(t, r, resource.Path("default", "lost"), http.StatusOK)
 	}
-	step(t, "one command restores "+snapshot, func() error {
-		_, err := r.HostTripod(t.Context(), command...)
-		return err
-	})
-	for _, resource := range resources {
-		awaitCode(t, r, resource.Path("default", "later"), http.StatusOK)
-		awaitCode(t, r, resource.Path("default", "lost"), http.StatusNotFound)
-		if version := create(t, r, resource, "after"); version <= last {
-			t.Errorf("a resourceVersion of %s is %d, want more than %d", resource.Plural, version, last)
+	refusedDuringARestore(t, r)
+	for _, name := range []string{"after", "after-another"} { // the second one must go beyond the first one
+		step(t, "one command restores "+snapshot, func() error {
+			_, err := r.HostTripod(t.Context(), command...)
+			return err
+		})
+		for _, resource := range resources {
+			awaitCode(t, r, resource.Path("default", "later"), http.StatusOK)
+			awaitCode(t, r, resource.Path("default", "lost"), http.StatusNotFound)
+		}
+		before := last
+		for _, resource := range resources {
+			version := create(t, r, resource, name)
+			if version <= before {
+				t.Errorf("a resourceVersion of %s is %d, want more than %d", resource.Plural, version, before)
+			}
+			last = max(last, version)
 		}
 	}
+}
+
+// refusedDuringARestore checks that no upgrade starts etcd before a restore has ended.
+func refusedDuringARestore(t *testing.T, r *release.Release) {
+	t.Helper()
+	annotate := func(annotation string) error {
+		_, err := r.HostKubectl(t.Context(), "", "annotate", "statefulset", r.Name+"-etcd", annotation)
+		return err
+	}
+	require.NoError(t, annotate("tripod-k8s.io/restore=other"))
+	refused(t, "an upgrade during a restore", r.Upgrade(t.Context(), release.Values{}), "has not finished the restore of "+r.Name+"-etcd")
+	require.NoError(t, annotate("tripod-k8s.io/restore-"))
 }
 
 // split gives custom resources, which are the last of the resources, an etcd of their own.

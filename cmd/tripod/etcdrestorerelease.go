@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/tripod-k8s/tripod/admin/etcd/releases"
 )
@@ -23,9 +24,14 @@ func newEtcdRestoreReleaseCommand() *cobra.Command {
 		Short: "Restore an etcd of a Helm release from a snapshot that the release has saved",
 		Long: `Restore an etcd of a Helm release, with all members, from a snapshot of its CronJob (etcd.snapshots), or from another one on the same S3 server.
 
-The command checks the snapshot, stops the services that use the etcd, and then the etcd. A Job for each member replaces its data and keeps the old data in
-the volume. Then everything starts again. If a check fails, nothing is replaced, and everything starts with the old data. If the command is interrupted,
-run it again: it continues.
+The command checks the snapshot, stops the services that use the etcd, and then the etcd. A Job for each member replaces its data and
+keeps the old data in the volume. Then everything starts again. If a check fails, or something does not stop, nothing is replaced, and
+everything starts with the old data. If the command is interrupted, run it again: it continues. It says when the etcd is restored and
+only a service does not start: do not run it again then.
+
+A restore adds 1,000,000,000 to the revision of the snapshot, and all that earlier restores of the etcd by this command have added, so
+that no resourceVersion goes back. After a restore by other means (etcd.restore of the chart), give --bump-revision a number larger than
+what all restores since the snapshot have added.
 
 --dry-run checks the snapshot in a Job, shows what would stop and what would be replaced, and changes nothing.
 
@@ -63,15 +69,20 @@ You need the rights to list and patch Deployments and StatefulSets, to get CronJ
 			return printReleasePlan(cmd.OutOrStdout(), plan)
 		},
 	}
-	fs := cmd.Flags()
+	addRestoreReleaseFlags(cmd.Flags(), &where, &o)
+	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "check, show what would be done, and change nothing")
+	cmd.Flags().StringVarP(&format, "output", "o", formatText, "format of what --dry-run shows: text or json")
+	return cmd
+}
+
+func addRestoreReleaseFlags(fs *pflag.FlagSet, where *connection, o *releases.Options) {
 	fs.StringVar(&where.kubeconfig, "kubeconfig", "", "kubeconfig of the cluster that the release runs in")
 	fs.StringVar(&where.context, "context", "", "context of that kubeconfig; empty means the current one")
 	fs.StringVarP(&where.namespace, "namespace", "n", "", "namespace of the release; empty means that of the context")
 	fs.StringVar(&o.Etcd, "etcd", "etcd", "which etcd of the release: etcd, etcd-extensions, or etcd-extensions-PARTITION")
-	fs.BoolVar(&o.OtherCluster, "other-cluster", false, "replace data also if the snapshot, from a bucket, is of another etcd")
-	fs.BoolVar(&dryRun, "dry-run", false, "check, show what would be done, and change nothing")
-	fs.StringVarP(&format, "output", "o", formatText, "format of what --dry-run shows: text or json")
-	return cmd
+	fs.BoolVar(&o.OtherCluster, "other-cluster", false, "replace data also if the snapshot is of another etcd")
+	fs.Uint64Var(&o.BumpRevision, "bump-revision", 0,
+		"number to add to the revision; by default 1,000,000,000 more than earlier restores by this command together")
 }
 
 // printReleasePlan prints what a restore of a release would do.

@@ -199,6 +199,7 @@ var changes = []change{
 	{path: "etcd.defrag.schedule", value: "5 4 3 2 1", want: "suspend: false\n  schedule: \"5 4 3 2 1\""},
 	{path: "etcd.restore.snapshot", value: "one.db", want: "- /snapshots/one.db", with: withSnapshots},
 	{path: "etcd.restore.otherCluster", value: "true", want: "- --other-cluster", with: "etcd: {snapshots: {enabled: true}, restore: {snapshot: one.db}}"},
+	{path: "etcd.restore.bumpRevision", value: "3000000000", want: "- --bump-revision=3000000000", with: "etcd: {snapshots: {enabled: true}, restore: {snapshot: one.db}}"},
 	{path: "etcd.restore.extensionsSnapshot", value: "two.db", want: "- /snapshots/two.db", with: "etcd: {mode: perService, snapshots: {enabled: true}}"},
 	{path: "metrics.serviceMonitor.enabled", value: "true", want: "kind: ServiceMonitor"},
 	{path: "metrics.serviceMonitor.interval", value: "7s", want: "interval: 7s", with: withMonitors},

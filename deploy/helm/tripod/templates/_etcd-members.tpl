@@ -31,6 +31,9 @@ without the data of the others. If Helm can ask the cluster, it refuses what wou
 {{- if ne $members (int $etcd.replicas) -}}
 {{- fail (printf "etcd.replicas cannot be changed from %d to %d: install a new release and restore a snapshot there (docs/install.md)" $members (int $etcd.replicas)) -}}
 {{- end -}}
+{{- if index ($there.metadata.annotations | default dict) "tripod-k8s.io/restore" -}}
+{{- fail (printf "tripod etcd restore-release has not finished the restore of %s: run it again first, or give the restore up (docs/backup.md)" $set) -}}
+{{- end -}}
 {{- $restored := index ($there.spec.template.metadata.annotations | default dict) "tripod-k8s.io/restored-from" | default "" -}}
 {{- if and .snapshot (ne .snapshot $restored) (gt (int $there.spec.replicas) 0) -}}
 {{- fail (printf "%s is to be restored from %s while it runs: first scale it and the services to 0 (docs/backup.md)" $set .snapshot) -}}
@@ -95,6 +98,7 @@ spec:
             {{- if $.root.Values.etcd.restore.otherCluster }}
             - --other-cluster
             {{- end }}
+            - --bump-revision={{ int64 $.root.Values.etcd.restore.bumpRevision }}
             - --data-dir=/var/lib/etcd/data
             - --name=$(POD_NAME)
             - --initial-advertise-peer-urls=https://{{ $member }}:2380
