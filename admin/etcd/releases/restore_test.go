@@ -653,7 +653,7 @@ func testOneWriter(t *testing.T, jobGone, podGone time.Duration) {
 		c.client.PrependReactor("delete", "jobs", func(action clienttesting.Action) (bool, runtime.Object, error) {
 			found, err := c.client.Tracker().Get(jobs, "a", action.(clienttesting.DeleteAction).GetName())
 			if err != nil || found.(*batchv1.Job).UID != "left" {
-				return false, nil, nil
+				return false, nil, nil //nolint:nilerr // the tracker returns the error
 			}
 			options := action.(clienttesting.DeleteActionImpl).DeleteOptions
 			assert.Equal(t, metav1.DeletePropagationForeground, *options.PropagationPolicy)
