@@ -35,7 +35,7 @@ what all restores since the snapshot have added.
 
 --dry-run checks the snapshot in a Job, shows what would stop and what would be replaced, and changes nothing.
 
-You need the rights to list and patch Deployments and StatefulSets, to get CronJobs, to create, get and delete Jobs, to list Pods and to get their logs.`,
+You need the rights to get, list and patch Deployments and StatefulSets, to get CronJobs, to create, get and delete Jobs, to list Pods and to get their logs.`,
 		Example: `  tripod etcd restore-release tripod etcd-20261121T060500Z.db --namespace tripod --dry-run
   tripod etcd restore-release tripod s3://backups/tripod/tripod/etcd-20261121T060500Z.db --namespace tripod
   tripod etcd restore-release tripod etcd-extensions-20261121T060500Z.db --namespace tripod --etcd etcd-extensions`,

@@ -191,6 +191,7 @@ func addRestoreFlags(fs *pflag.FlagSet, o *snapshot.RestoreOptions) {
 	fs.Uint64Var(&o.BumpRevision, "bump-revision", revisionsBetween,
 		"number to add to the revision: more than etcd has written since the snapshot, or 0 for an etcd that is new")
 	fs.BoolVar(&o.SkipHashCheck, "skip-hash-check", false, "accept a file without a hash: the database of a member (member/snap/db)")
+	fs.StringVar(&o.SHA256, "sha256", "", "SHA-256 that the snapshot must have, as snapshot and --dry-run print it; by default any")
 	fs.StringVar(&o.RestoreName, "restore-name", "", "name by which --replace knows what it has made; by default that of the snapshot")
 	fs.BoolVar(&o.OtherCluster, "other-cluster", false, "replace data also if the snapshot, from a bucket, is of another etcd")
 	addBucketFlags(fs, &o.Server)

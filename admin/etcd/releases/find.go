@@ -7,6 +7,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -41,8 +43,9 @@ type restoration struct {
 	location    string
 	// mark names this restore, also in the data of members, phase is how far it is, and owner names the command that does it.
 	mark, phase, owner string
-	// bump is what the restore adds to the revision of the snapshot.
+	// bump is what the restore adds to the revision of the snapshot, and hash the SHA-256 of that, as the check has found it.
 	bump uint64
+	hash string
 }
 
 func find(ctx context.Context, o Options) (*restoration, error) {
@@ -105,18 +108,31 @@ func (r *restoration) checkSet() error {
 	return nil
 }
 
+// savedName is how files are called that a release has saved.
+var savedName = regexp.MustCompile(`-\d{8}T\d{6}Z\.db$`)
+
 // locate returns where the snapshot is, in the pods of the CronJob.
 func (r *restoration) locate() (string, error) {
+	args := r.saving.Spec.JobTemplate.Spec.Template.Spec.Containers[0].Args
+	name := argument(args, "--name=")
+	of := func(file string) error {
+		if r.OtherCluster || snapshot.IsOf(file, name) {
+			return nil
+		}
+		return fmt.Errorf("%q is not the name of a snapshot of %s, as in %s-20261121T060500Z.db: check --etcd, "+
+			"or add --other-cluster if this etcd is to have the data of another one", file, r.set.Name, name)
+	}
 	if strings.HasPrefix(r.Snapshot, "s3://") {
+		if file := path.Base(r.Snapshot); savedName.MatchString(file) {
+			return r.Snapshot, of(file)
+		}
 		return r.Snapshot, nil
 	}
 	if r.Snapshot == "" || strings.ContainsAny(r.Snapshot, "/\\") {
 		return "", fmt.Errorf("%q is neither the name of a snapshot of the release, as in etcd-20261121T060500Z.db, nor s3://BUCKET/KEY", r.Snapshot)
 	}
-	args := r.saving.Spec.JobTemplate.Spec.Template.Spec.Containers[0].Args
-	if name := argument(args, "--name="); !r.OtherCluster && !snapshot.IsOf(r.Snapshot, name) {
-		return "", fmt.Errorf("%q is not the name of a snapshot of %s, as in %s-20261121T060500Z.db: check --etcd, "+
-			"or add --other-cluster if this etcd is to have the data of another one", r.Snapshot, r.set.Name, name)
+	if err := of(r.Snapshot); err != nil {
+		return "", err
 	}
 	directory := argument(args, "--directory=")
 	if directory == "" {

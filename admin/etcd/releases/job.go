@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -25,15 +26,28 @@ const (
 	dataDir    = dataMount + "/data"
 
 	jobTimeout = time.Hour
+	// podTimeout bounds how long the pod of a Job may take until it starts.
+	podTimeout = 5 * time.Minute
 	// longestLog is how much of the log of a Job counts.
 	longestLog = 64 << 10
 )
 
 // checkSnapshot runs a Job that checks the snapshot, and returns what it printed.
 func (r *restoration) checkSnapshot(ctx context.Context) (string, error) {
-	job := r.job("check", "--data-dir=/nowhere/data", "--dry-run")
-	return r.run(ctx, job)
+	args := []string{"--data-dir=/nowhere/data", "--dry-run"}
+	if r.bump > 0 {
+		args = append(args, "--bump-revision="+strconv.FormatUint(r.bump, 10))
+	}
+	job := r.job("check", args...)
+	said, err := r.run(ctx, job)
+	if found := printedHash.FindStringSubmatch(said); found != nil {
+		r.hash = found[1]
+	}
+	return said, err
 }
+
+// printedHash is how a check prints the hash of the snapshot. Without it, as if the log cannot be read, members take any snapshot.
+var printedHash = regexp.MustCompile(`\bSHA-256 ([0-9a-f]{64})\b`)
 
 // runMember runs a Job with the volume of a member, whose pod must be gone.
 func (r *restoration) runMember(ctx context.Context, member string, dryRun bool) (string, error) {
@@ -45,6 +59,9 @@ func (r *restoration) runMember(ctx context.Context, member string, dryRun bool)
 		"--initial-advertise-peer-urls=https://" + host + ":2380",
 		"--initial-cluster=" + argument(etcd.Args, "--initial-cluster="),
 		"--initial-cluster-token=" + argument(etcd.Args, "--initial-cluster-token="),
+	}
+	if r.hash != "" {
+		args = append(args, "--sha256="+r.hash)
 	}
 	if dryRun {
 		args = append(args, "--dry-run")
@@ -111,6 +128,7 @@ func (r *restoration) run(ctx context.Context, job *batchv1.Job) (log string, er
 		}
 	}()
 	var failure *batchv1.JobCondition
+	began := time.Now()
 	err = r.poll(ctx, jobTimeout+startTimeout, "the Job "+job.Name+" has ended", func(ctx context.Context) (bool, error) {
 		now, err := r.Client.BatchV1().Jobs(r.Namespace).Get(ctx, job.Name, metav1.GetOptions{})
 		if apierrors.IsNotFound(err) || apierrors.IsForbidden(err) {
@@ -120,7 +138,12 @@ func (r *restoration) run(ctx context.Context, job *batchv1.Job) (log string, er
 			return false, err
 		}
 		if now.UID != job.UID {
-			return false, lasting{fmt.Errorf("another command has replaced the Job %s", job.Name)}
+			return false, lasting{overtaken{r.set.Name}}
+		}
+		if now.Status.Active > 0 && time.Since(began) > podTimeout {
+			if err := r.unschedulable(ctx, job); err != nil {
+				return false, lasting{err}
+			}
 		}
 		for _, condition := range now.Status.Conditions {
 			if condition.Status == corev1.ConditionTrue && condition.Type == batchv1.JobFailed {
@@ -140,6 +163,22 @@ func (r *restoration) run(ctx context.Context, job *batchv1.Job) (log string, er
 		r.Progress(fmt.Sprintf("the log of the Job %s cannot be read: %v", job.Name, err))
 	}
 	return strings.TrimSpace(log), nil
+}
+
+// unschedulable returns an error if the pod of a Job does not start, because no node has both the volumes that it needs, or its image.
+func (r *restoration) unschedulable(ctx context.Context, job *batchv1.Job) error {
+	pods, err := r.Client.CoreV1().Pods(r.Namespace).List(ctx, metav1.ListOptions{LabelSelector: metav1.FormatLabelSelector(podsOf(job))})
+	if err != nil || len(pods.Items) == 0 || pods.Items[0].Status.Phase != corev1.PodPending {
+		return nil //nolint:nilerr // it is asked again
+	}
+	pod := pods.Items[0]
+	why := "see its events"
+	for _, condition := range pod.Status.Conditions {
+		if condition.Status == corev1.ConditionFalse && condition.Message != "" {
+			why = condition.Message
+		}
+	}
+	return fmt.Errorf("the pod %s does not start for %s: %s", pod.Name, podTimeout, why)
 }
 
 // failed returns the error of a Job: that of its pod, which may have logged nothing, and that of the Job.

@@ -22,7 +22,7 @@ import (
 
 // Annotations of the StatefulSet. All but the sum go when the restore has ended.
 const (
-	// annotationRestore is the name of a restore that has not ended: LOCATION@BUMP@TIME.
+	// annotationRestore is the name of a restore that has not ended: LOCATION@BUMP@SHA256@TIME.
 	annotationRestore = "tripod-k8s.io/restore"
 	annotationPhase   = "tripod-k8s.io/restore-phase"
 	// annotationRun names the command that does it. A command that continues takes it over.
@@ -74,15 +74,21 @@ func (r *restoration) begin() error {
 			return fmt.Errorf("earlier restores of %s have added %d to the revision: "+
 				"say by --bump-revision how much those since the snapshot have added, plus %d", r.set.Name, bumps(r.set), bumpWrites)
 		}
-		r.mark = fmt.Sprintf("%s@%d@%s", r.location, r.bump, time.Now().UTC().Format(time.RFC3339Nano))
+		r.mark = fmt.Sprintf("%s@%d@%s@%s", r.location, r.bump, r.hash, time.Now().UTC().Format(time.RFC3339Nano))
 		r.phase = phaseStopping
 		return nil
 	}
-	location, bump, err := parseMark(r.mark)
+	location, bump, hash, err := parseMark(r.mark)
 	if err != nil || location != r.location {
 		return fmt.Errorf("a restore of %s from %s is not finished: first continue that one", r.set.Name, location)
 	}
-	r.bump = bump
+	if r.BumpRevision != 0 && r.BumpRevision != bump {
+		return fmt.Errorf("the restore of %s that is not finished adds %d to the revision: continue it with the same --bump-revision", r.set.Name, bump)
+	}
+	if r.hash != "" && r.hash != hash {
+		return fmt.Errorf("%s is another snapshot than the one from which %s is being restored (SHA-256 %s): bring that one back", location, r.set.Name, hash)
+	}
+	r.bump, r.hash = bump, hash
 	if r.phase == phaseRestoring {
 		if err := r.untouched(r.set); err != nil {
 			return err
@@ -98,14 +104,14 @@ func bumps(set *appsv1.StatefulSet) uint64 {
 	return sum
 }
 
-func parseMark(mark string) (location string, bump uint64, err error) {
+func parseMark(mark string) (location string, bump uint64, hash string, err error) {
 	parts := strings.Split(mark, "@")
-	n := len(parts) - 2 // a location may have the separator
+	n := len(parts) - 3 // a location may have the separator
 	if n < 1 {
-		return mark, 0, errors.New("not the name of a restore")
+		return mark, 0, "", errors.New("not the name of a restore")
 	}
 	bump, err = strconv.ParseUint(parts[n], 10, 63)
-	return strings.Join(parts[:n], "@"), bump, err
+	return strings.Join(parts[:n], "@"), bump, parts[n+1], err
 }
 
 // claim writes the name of the restore, unless another command does.
@@ -162,14 +168,22 @@ func (r *restoration) untouched(set *appsv1.StatefulSet) error {
 		return nil
 	}
 	return fmt.Errorf("something else (GitOps, a person) has scaled or changed %s during the restore, so data of its members may have "+
-		"gone on: stop that, scale %s to its number of members, remove its annotation %s, and restore again if its data is not right",
-		set.Name, set.Name, annotationRestore)
+		"gone on: stop that, delete Jobs %s-restore-N if there are any, scale %s to its number of members, remove its annotation %s, and "+
+		"restore again if its data is not right", set.Name, set.Name, set.Name, annotationRestore)
+}
+
+// overtaken is the error of a command whose restore another one continues. It asks for nothing: to run it again later would be another
+// restore, and undo what services have written since.
+type overtaken struct{ set string }
+
+func (o overtaken) Error() string {
+	return fmt.Sprintf("another command has taken the restore of %s over: wait until that has ended, and do not run this again", o.set)
 }
 
 // ours refuses to go on beside a command that has taken over.
 func (r *restoration) ours(set *appsv1.StatefulSet) error {
 	if set.Annotations[annotationRestore] != r.mark || set.Annotations[annotationRun] != r.owner {
-		return fmt.Errorf("another command has taken the restore of %s over", set.Name)
+		return overtaken{set.Name}
 	}
 	return nil
 }

@@ -56,6 +56,9 @@ func DryRun(ctx context.Context, o Options) (*Plan, error) {
 	for _, d := range r.deployments {
 		plan.Stops = append(plan.Stops, Stopped{Name: d.Name, Replicas: replicasOf(&d.ObjectMeta, d.Spec.Replicas)})
 	}
+	if err := r.begin(); err != nil { // it writes nothing
+		return nil, err
+	}
 	if err := r.checkRights(ctx); err != nil {
 		return nil, err
 	}
@@ -82,6 +85,7 @@ func Restore(ctx context.Context, o Options) error {
 	if r.owner != first.owner {
 		return r.goingOn()
 	}
+	r.hash = first.hash
 	if err := r.begin(); err != nil {
 		return err
 	}
@@ -158,6 +162,9 @@ func (r *restoration) restoreMembers(ctx context.Context) error {
 
 // giveUp starts everything with the old data, also if the context has ended.
 func (r *restoration) giveUp(ctx context.Context, why error) error {
+	if errors.As(why, &overtaken{}) {
+		return why
+	}
 	if r.phase == phaseRestoring {
 		return r.unfinished(why)
 	}
@@ -179,6 +186,9 @@ func (r *restoration) giveUp(ctx context.Context, why error) error {
 
 // unfinished says how to continue.
 func (r *restoration) unfinished(err error) error {
+	if of := (overtaken{}); errors.As(err, &of) {
+		return of
+	}
 	text := strings.ReplaceAll(err.Error(), "\n", "; ")
 	switch r.phase {
 	case phaseStarting:

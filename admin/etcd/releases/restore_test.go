@@ -357,7 +357,7 @@ func TestOnlyOneCommandRestores(t *testing.T) {
 	const goingOn = "another restore of tripod-etcd is going on: wait until it has ended"
 	other := func(c *cluster) {
 		c.change("tripod-etcd", func(s *appsv1.StatefulSet) {
-			s.Annotations = map[string]string{annotationRestore: located + "@1@other", annotationRun: "other", annotationPhase: phaseStopping}
+			s.Annotations = map[string]string{annotationRestore: located + "@1@@other", annotationRun: "other", annotationPhase: phaseStopping}
 		})
 	}
 	for name, begin := range map[string]func(c *cluster){
@@ -505,7 +505,9 @@ func TestMembersWhoseDataWentOnAreNotTakenForRestored(t *testing.T) {
 	})
 	t.Run("a mark without more", func(t *testing.T) {
 		c := newCluster(t)
-		c.change("tripod-etcd", func(s *appsv1.StatefulSet) { s.Annotations = map[string]string{annotationRestore: located + "@1@then"} })
+		c.change("tripod-etcd", func(s *appsv1.StatefulSet) {
+			s.Annotations = map[string]string{annotationRestore: located + "@1@@then"}
+		})
 		require.ErrorContains(t, Restore(t.Context(), c.options()), want)
 	})
 }
@@ -598,6 +600,109 @@ func TestASnapshotOfAnotherEtcdHasToBeWanted(t *testing.T) {
 	plan, err := DryRun(t.Context(), o)
 	require.NoError(t, err)
 	assert.Equal(t, "s3://backups/a/tripod/"+o.Snapshot, plan.Snapshot)
+	o.OtherCluster = false
+	for _, of := range []string{o.Snapshot, "s3://backups/b/" + o.Snapshot} {
+		o.Snapshot = of
+		_, err = DryRun(t.Context(), o)
+		require.ErrorContains(t, err, "is not the name of a snapshot of tripod-etcd")
+	}
+	o.Snapshot = "s3://backups/b/latest.db"
+	_, err = DryRun(t.Context(), o)
+	require.NoError(t, err)
+}
+
+// What another command continues is not to be restored once more: services may have written since.
+func TestACommandThatWasOvertakenDoesNotAskToBeRunAgain(t *testing.T) {
+	c := newCluster(t)
+	replaced := false
+	c.fails = func(args []string) bool {
+		replaced = argument(args, "--name=") == "tripod-etcd-0" && !slices.Contains(args, "--dry-run")
+		return false
+	}
+	c.client.PrependReactor("get", "jobs", func(clienttesting.Action) (bool, runtime.Object, error) {
+		return replaced, &batchv1.Job{ObjectMeta: metav1.ObjectMeta{UID: "other"}}, nil
+	})
+	require.EqualError(t, Restore(t.Context(), c.options()),
+		"another command has taken the restore of tripod-etcd over: wait until that has ended, and do not run this again")
+}
+
+// Members would otherwise differ if the file is replaced meanwhile.
+func TestAllMembersTakeTheSnapshotThatWasChecked(t *testing.T) {
+	first, second := strings.Repeat("a", 64), strings.Repeat("b", 64)
+	assert.Equal(t, []string{"SHA-256 " + first, first}, printedHash.FindStringSubmatch("/s/etcd.db: 20.1 MiB, revision 4711, SHA-256 "+first+", of the etcd cluster -"))
+	c := newCluster(t)
+	marked := func(phase string) {
+		c.change("tripod-etcd", func(s *appsv1.StatefulSet) {
+			s.Annotations = map[string]string{annotationRestore: located + "@7@" + first + "@then", annotationPhase: phase}
+		})
+	}
+	marked(phaseStopping)
+	require.NoError(t, Restore(t.Context(), c.options()))
+	hashes := 0
+	for _, args := range c.jobs[1:] {
+		hashes++
+		assert.Equal(t, first, argument(args, "--sha256="))
+	}
+	assert.Equal(t, 6, hashes)
+
+	marked(phaseStopping)
+	r, err := find(t.Context(), c.options())
+	require.NoError(t, err)
+	r.hash = second
+	require.ErrorContains(t, r.begin(), "is another snapshot than the one from which tripod-etcd is being restored")
+	r.hash, r.BumpRevision = first, 8
+	require.ErrorContains(t, r.begin(), "continue it with the same --bump-revision")
+}
+
+// A Deployment that starts while etcd stops knows the data of before.
+func TestADeploymentThatSomethingStartsIsNotOverlooked(t *testing.T) {
+	c := newCluster(t)
+	c.meanwhile = func(patch clienttesting.PatchActionImpl) {
+		if patch.GetResource().Resource != "statefulsets" || !strings.Contains(string(patch.Patch), `"replicas":0`) {
+			return
+		}
+		deployments := appsv1.SchemeGroupVersion.WithResource("deployments")
+		found, err := c.client.Tracker().Get(deployments, "a", "tripod-core")
+		require.NoError(t, err)
+		core := found.(*appsv1.Deployment).DeepCopy()
+		core.Spec.Replicas = ptr.To[int32](2)
+		require.NoError(t, c.client.Tracker().Update(deployments, core, "a"))
+	}
+	err := Restore(t.Context(), c.options())
+	require.ErrorContains(t, err, "nothing was replaced, and the release runs again: something else has scaled tripod-core up")
+	assert.Equal(t, []string{"check"}, c.steps())
+	c.checkRunning(t)
+}
+
+// Kubernetes would keep such a pod waiting until the Job ends.
+func TestAPodThatDoesNotStartEndsTheRestore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, begun := newCluster(t), time.Now()
+		c.client.PrependReactor("get", "jobs", func(action clienttesting.Action) (bool, runtime.Object, error) {
+			found, err := c.client.Tracker().Get(action.GetResource(), "a", action.(clienttesting.GetAction).GetName())
+			if err != nil {
+				return true, nil, err
+			}
+			job := found.(*batchv1.Job).DeepCopy()
+			job.Status = batchv1.JobStatus{Active: 1}
+			return true, job, nil
+		})
+		c.client.PrependReactor("list", "pods", func(action clienttesting.Action) (bool, runtime.Object, error) {
+			pending := corev1.Pod{
+				ObjectMeta: metav1.ObjectMeta{Name: "x", Labels: map[string]string{batchv1.ControllerUidLabel: "1"}},
+				Status: corev1.PodStatus{Phase: corev1.PodPending, Conditions: []corev1.PodCondition{
+					{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Message: "no node has the volume"},
+				}},
+			}
+			if action.(clienttesting.ListAction).GetListRestrictions().Fields.String() != "" { // it goes with its Job
+				return true, &corev1.PodList{}, nil
+			}
+			return true, &corev1.PodList{Items: []corev1.Pod{pending}}, nil
+		})
+		_, err := DryRun(t.Context(), c.options())
+		require.EqualError(t, err, "the pod x does not start for 5m0s: no node has the volume")
+		assert.Less(t, time.Since(begun), podTimeout+time.Minute)
+	})
 }
 
 func TestTheErrorOfAJobSaysWhyItFailed(t *testing.T) {

@@ -32,17 +32,41 @@ func (r *restoration) stop(ctx context.Context) error {
 			return err
 		}
 	}
-	for _, d := range r.deployments {
-		if err := r.awaitGone(ctx, d.Name, d.Spec.Selector); err != nil {
-			return err
-		}
+	if err := r.awaitStopped(ctx); err != nil {
+		return err
 	}
 	r.Progress("stopping " + r.set.Name)
 	err := r.updateOurs(ctx, func(*appsv1.StatefulSet) (map[string]any, error) { return stopPatch(r.replicas()), nil })
 	if err != nil {
 		return err
 	}
-	return r.awaitGone(ctx, r.set.Name, r.set.Spec.Selector)
+	if err := r.awaitGone(ctx, r.set.Name, r.set.Spec.Selector); err != nil {
+		return err
+	}
+	return r.awaitStopped(ctx) // something may have started them meanwhile, and they know the data of before
+}
+
+// awaitStopped returns when the Deployments have no pods, and get none.
+func (r *restoration) awaitStopped(ctx context.Context) error {
+	for _, d := range r.deployments {
+		err := r.poll(ctx, stopTimeout, d.Name+" stops", func(ctx context.Context) (bool, error) {
+			now, err := r.Client.AppsV1().Deployments(r.Namespace).Get(ctx, d.Name, metav1.GetOptions{})
+			if err != nil {
+				return false, err
+			}
+			if now.Spec.Replicas == nil || *now.Spec.Replicas != 0 {
+				return false, lasting{fmt.Errorf("something else has scaled %s up: stop that first (GitOps, an autoscaler)", d.Name)}
+			}
+			return now.Status.ObservedGeneration >= now.Generation, nil
+		})
+		if err == nil {
+			err = r.awaitGone(ctx, d.Name, d.Spec.Selector)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // checkRights asks the API server whether it would accept the patches, and changes nothing.
@@ -139,11 +163,14 @@ func (r *restoration) awaitGone(ctx context.Context, name string, selector *meta
 		return err
 	}
 	return r.poll(ctx, stopTimeout, "the pods of "+name+" are gone", func(ctx context.Context) (bool, error) {
-		pods, err := r.Client.CoreV1().Pods(r.Namespace).List(ctx, metav1.ListOptions{LabelSelector: labels.String(), Limit: 1})
-		if err != nil {
-			return false, err
+		// One that has failed, as an evicted one, stays until it is removed.
+		pods, err := r.Client.CoreV1().Pods(r.Namespace).List(ctx, metav1.ListOptions{
+			LabelSelector: labels.String(), FieldSelector: "status.phase!=Failed,status.phase!=Succeeded", Limit: 1,
+		})
+		if err != nil || len(pods.Items) == 0 {
+			return err == nil, err
 		}
-		return len(pods.Items) == 0, nil
+		return false, fmt.Errorf("%s is there", pods.Items[0].Name)
 	})
 }
 

@@ -6,6 +6,7 @@ package snapshot
 import (
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -25,25 +26,32 @@ func clusterID(id uint64) string {
 	return strconv.FormatUint(id, 16)
 }
 
-// checkStopped refuses a data directory that an etcd uses: renaming it would not stop that etcd, whose later writes would be lost.
-func checkStopped(dir string) error {
+// lockStopped refuses a data directory that an etcd uses: renaming it would not stop that etcd, whose later writes would be lost. Until it is
+// unlocked, no etcd starts with the directory, because each locks its log.
+func lockStopped(dir string) (unlock func(), err error) {
+	var locks []io.Closer
+	unlock = func() {
+		for _, lock := range locks {
+			lock.Close() //nolint:errcheck // the lock ends in any case
+		}
+	}
 	logs, err := filepath.Glob(filepath.Join(dir, "member", "wal", "*.wal"))
 	if err != nil {
-		return err
+		return nil, err
 	}
 	for _, path := range logs {
 		lock, err := fileutil.TryLockFile(path, os.O_WRONLY, fileutil.PrivateFileMode)
+		if err == nil {
+			locks = append(locks, lock)
+			continue
+		}
+		unlock()
 		if errors.Is(err, fileutil.ErrLocked) {
-			return fmt.Errorf("an etcd uses the data directory %s: stop it first", dir)
+			return nil, fmt.Errorf("an etcd uses the data directory %s: stop it first", dir)
 		}
-		if err != nil {
-			return fmt.Errorf("cannot use the data directory %s: %w", dir, err)
-		}
-		if err := lock.Close(); err != nil {
-			return err
-		}
+		return nil, fmt.Errorf("cannot use the data directory %s: %w", dir, err)
 	}
-	return nil
+	return unlock, nil
 }
 
 // lockBeside locks a data directory against another restore, also while it does not exist. The lock ends with the process.

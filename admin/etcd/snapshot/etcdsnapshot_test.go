@@ -6,6 +6,7 @@ package snapshot
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -17,6 +18,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	"go.etcd.io/etcd/client/pkg/v3/fileutil"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
 
@@ -185,6 +187,91 @@ func TestARestoredDirectoryIsOnDisk(t *testing.T) {
 	assert.True(t, made)
 	assert.Equal(t, []string{"data.restoring/member/restored-from", "data.restoring/member/snap", "data.restoring/member/wal",
 		"data.restoring/member", "data.restoring", "."}, synced)
+}
+
+// An etcd that starts while its data is replaced would go on with what is renamed. It waits instead: each etcd locks its log.
+func TestNoEtcdStartsWithDataThatIsBeingReplaced(t *testing.T) {
+	dir := t.TempDir()
+	data := filepath.Join(dir, "data")
+	url, _, stop := start(t, data)
+	file := filepath.Join(dir, "backup.db")
+	_, err := Save(t.Context(), SaveOptions{Endpoints: []string{url}, File: file, Progress: quiet})
+	require.NoError(t, err)
+	stop()
+	logs, err := filepath.Glob(filepath.Join(data, "member", "wal", "*.wal"))
+	require.NoError(t, err)
+	require.NotEmpty(t, logs)
+	tryToStart := func() error {
+		lock, err := fileutil.TryLockFile(logs[0], os.O_WRONLY, fileutil.PrivateFileMode)
+		if err == nil {
+			err = lock.Close()
+		}
+		return err
+	}
+	require.NoError(t, tryToStart())
+	before := syncFile
+	t.Cleanup(func() { syncFile = before })
+	tried := 0
+	syncFile = func(f *os.File) error { // the new directory is complete, and not in its place
+		if _, err := os.Stat(data); err == nil && tried == 0 {
+			tried++
+			require.ErrorIs(t, tryToStart(), fileutil.ErrLocked)
+		}
+		return before(f)
+	}
+	made, _, err := Replace(t.Context(), RestoreOptions{
+		File: file, DataDir: data, Name: embedded.MemberName, InitialAdvertisePeerURLs: []string{embedded.PeerURL}, BumpRevision: 1,
+	})
+	require.NoError(t, err)
+	assert.True(t, made)
+	assert.Equal(t, 1, tried)
+}
+
+// Clients would see a resourceVersion again, with other content.
+func TestRevisionsDoNotGoBack(t *testing.T) {
+	dir := t.TempDir()
+	data := filepath.Join(dir, "data")
+	url, client, stop := start(t, data)
+	put(t, client, "/a", "1")
+	file := filepath.Join(dir, "backup.db")
+	saved, err := Save(t.Context(), SaveOptions{Endpoints: []string{url}, File: file, Progress: quiet})
+	require.NoError(t, err)
+	last := saved.Revision
+	for range 10 {
+		last = put(t, client, "/a", "2")
+	}
+	stop()
+	o := RestoreOptions{File: file, DataDir: data, Name: embedded.MemberName, InitialAdvertisePeerURLs: []string{embedded.PeerURL}}
+	o.BumpRevision = uint64(last - saved.Revision) //nolint:gosec // it is positive
+	for _, restore := range []func() error{
+		func() error { _, err := PlanRestore(t.Context(), o, true); return err },
+		func() error { _, _, err := Replace(t.Context(), o); return err },
+	} {
+		require.ErrorContains(t, restore(), fmt.Sprintf("give --bump-revision more than %d", o.BumpRevision))
+	}
+	_, client, stop = start(t, data)
+	got, _ := all(t, client)
+	stop()
+	assert.Equal(t, []string{"/a=2"}, got)
+	o.BumpRevision++
+	made, _, err := Replace(t.Context(), o)
+	require.NoError(t, err)
+	assert.True(t, made)
+}
+
+// Members with different data would not notice it.
+func TestAnotherSnapshotThanTheOneThatWasCheckedIsRefused(t *testing.T) {
+	dir := t.TempDir()
+	url, _, _ := start(t, filepath.Join(dir, "etcd"))
+	file := filepath.Join(dir, "backup.db")
+	saved, err := Save(t.Context(), SaveOptions{Endpoints: []string{url}, File: file, Progress: quiet})
+	require.NoError(t, err)
+	o := RestoreOptions{File: file, DataDir: filepath.Join(dir, "data"), Name: embedded.MemberName, InitialAdvertisePeerURLs: []string{embedded.PeerURL}}
+	o.SHA256 = strings.Repeat("0", 64)
+	require.ErrorContains(t, Restore(t.Context(), o), "it is another snapshot than before")
+	assert.NoDirExists(t, o.DataDir)
+	o.SHA256 = saved.SHA256
+	require.NoError(t, Restore(t.Context(), o))
 }
 
 func TestDamagedSnapshotIsRefused(t *testing.T) {

@@ -97,8 +97,18 @@ func (o *RestoreOptions) readObject(ctx context.Context, client *bucket.Client, 
 	if err := client.Read(ctx, object, io.MultiWriter(to, check)); err != nil {
 		return nil, err
 	}
-	s.sha256, err = check.result()
-	return s, err
+	if s.sha256, err = check.result(); err != nil {
+		return s, err
+	}
+	return s, o.checkHash(s)
+}
+
+// checkHash refuses another snapshot than the one that is expected.
+func (o *RestoreOptions) checkHash(s *fetched) error {
+	if o.SHA256 == "" || o.SHA256 == s.sha256 {
+		return nil
+	}
+	return fmt.Errorf("%s has the SHA-256 %s, not %s: it is another snapshot than before", o.File, s.sha256, o.SHA256)
 }
 
 func (o *RestoreOptions) checkFile() (*fetched, error) {
@@ -110,7 +120,14 @@ func (o *RestoreOptions) checkFile() (*fetched, error) {
 		return &fetched{path: o.File, bytes: info.Size()}, nil
 	}
 	bytes, hash, err := verify(o.File)
-	return &fetched{path: o.File, bytes: bytes, sha256: hash}, err
+	if err != nil {
+		return nil, err
+	}
+	s := &fetched{path: o.File, bytes: bytes, sha256: hash}
+	if s.revision, err = readRevision(o.File); err != nil {
+		return nil, err
+	}
+	return s, o.checkHash(s)
 }
 
 // readRevision reads the revision of a database, and checks its structure.

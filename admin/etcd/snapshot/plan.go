@@ -4,6 +4,7 @@
 package snapshot
 
 import (
+	"cmp"
 	"context"
 	"io"
 	"time"
@@ -57,9 +58,11 @@ func PlanRestore(ctx context.Context, o RestoreOptions, replace bool) (*Plan, er
 			return nil, err
 		}
 		if !plan.RestoredBefore {
-			if err := checkStopped(o.DataDir); err != nil {
+			unlock, err := lockStopped(o.DataDir)
+			if err != nil {
 				return nil, err
 			}
+			defer unlock()
 		}
 		if plan.Existing, err = o.existing(); err != nil {
 			return nil, err
@@ -76,7 +79,7 @@ func PlanRestore(ctx context.Context, o RestoreOptions, replace bool) (*Plan, er
 		plan.Snapshot.NewRevision = snapshot.revision + int64(o.BumpRevision) //nolint:gosec // etcd's revisions are far from the end
 	}
 	if plan.Existing != nil && !plan.RestoredBefore {
-		return plan, o.checkCluster(snapshot)
+		return plan, cmp.Or(o.checkCluster(snapshot), o.checkForward(snapshot))
 	}
 	return plan, nil
 }
@@ -98,9 +101,5 @@ func (o *RestoreOptions) check(ctx context.Context) (*fetched, error) {
 		}
 		return o.readObject(ctx, client, object, io.Discard)
 	}
-	s, err := o.checkFile()
-	if err == nil {
-		s.revision, err = readRevision(o.File)
-	}
-	return s, err
+	return o.checkFile()
 }

@@ -38,6 +38,8 @@ type RestoreOptions struct {
 	// has written since the snapshot. Then no client sees a resourceVersion again with other content, and all watches begin again
 	// with a list.
 	BumpRevision uint64
+	// SHA256 is the hash that the snapshot must have, or nothing if it may have any.
+	SHA256 string
 	// SkipHashCheck accepts a file without a hash: a copy of the database of a member.
 	SkipHashCheck bool
 	// RestoreName is what Replace knows a directory by that it has made. Empty means the name of the snapshot.
@@ -75,7 +77,7 @@ const restoredFrom = "member/restored-from"
 
 // Replace makes the data directory of a member, and keeps an existing one under another name. It does nothing if it has made the
 // directory from a snapshot of this name, or in a restore of this name, before. So it can run before each start of etcd. It refuses a
-// directory that an etcd, or another Replace, uses.
+// directory that an etcd, or another Replace, uses, and has etcds wait that start meanwhile.
 func Replace(ctx context.Context, o RestoreOptions) (made bool, kept string, err error) {
 	unlock, err := lockBeside(o.DataDir)
 	if err != nil {
@@ -85,15 +87,17 @@ func Replace(ctx context.Context, o RestoreOptions) (made bool, kept string, err
 	if same, err := o.restoredBefore(); err != nil || same {
 		return false, "", err
 	}
-	if err := checkStopped(o.DataDir); err != nil {
+	unlockData, err := lockStopped(o.DataDir)
+	if err != nil {
 		return false, "", err
 	}
+	defer unlockData()
 	snapshot, remove, err := o.fetch(ctx)
 	if err != nil {
 		return false, "", err
 	}
 	defer remove()
-	if err := o.checkCluster(snapshot); err != nil {
+	if err := cmp.Or(o.checkCluster(snapshot), o.checkForward(snapshot)); err != nil {
 		return false, "", err
 	}
 	// A directory beside it, so that the existing one stays complete if this is interrupted.
@@ -171,6 +175,17 @@ func (o *RestoreOptions) checkCluster(s *fetched) error {
 	}
 	return fmt.Errorf("%s is of the etcd cluster %s, and %s of %s: --other-cluster restores it nevertheless",
 		o.File, s.clusterID, o.DataDir, there)
+}
+
+// checkForward refuses a revision that is not beyond that of the data which is there: clients would see a resourceVersion again, with other
+// content. Data that cannot be read is no reason to refuse.
+func (o *RestoreOptions) checkForward(s *fetched) error {
+	there, err := readRevision(filepath.Join(o.DataDir, "member", "snap", "db"))
+	if err != nil || s.revision == 0 || s.revision+int64(o.BumpRevision) > there { //nolint:gosec // revisions are far from the end
+		return nil //nolint:nilerr // see above
+	}
+	return fmt.Errorf("%s is at revision %d, and resourceVersions would go back to %d: give --bump-revision more than %d",
+		o.DataDir, there, s.revision+int64(o.BumpRevision), there-s.revision) //nolint:gosec // as above
 }
 
 // restore makes a data directory.
