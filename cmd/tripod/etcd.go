@@ -16,7 +16,8 @@ func newEtcdCommand() *cobra.Command {
 		Args:  cobra.NoArgs,
 		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(newEtcdSnapshotCommand(), newEtcdRestoreCommand(), newEtcdRestoreReleaseCommand(), newEtcdStatusCommand(), newEtcdDefragCommand(),
+	cmd.AddCommand(newEtcdSnapshotCommand(), newEtcdRestoreCommand(), newEtcdRestoreReleaseCommand(),
+		newEtcdStatusCommand(), newEtcdDefragCommand(),
 		newEtcdAccessCommand(), newEtcdCheckGroupsCommand(),
 		newEtcdDowngradeCommand(), newEtcdRunCommand())
 	return cmd

@@ -78,7 +78,8 @@ func find(ctx context.Context, o Options) (*restoration, error) {
 	}
 	r.saving, err = o.Client.BatchV1().CronJobs(o.Namespace).Get(ctx, r.set.Name+"-snapshot", metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
-		return nil, errors.New("the release saves no snapshots, so it does not say where they are: set etcd.snapshots.enabled, and etcd.snapshots.s3 or volume")
+		return nil, errors.New("the release saves no snapshots, so it does not say where they are: "+
+			"set etcd.snapshots.enabled, and etcd.snapshots.s3 or volume")
 	}
 	if err != nil {
 		return nil, err
@@ -97,13 +98,15 @@ func find(ctx context.Context, o Options) (*restoration, error) {
 // checkSet refuses an etcd that this command cannot restore.
 func (r *restoration) checkSet() error {
 	if slices.ContainsFunc(r.set.Spec.Template.Spec.InitContainers, func(c corev1.Container) bool { return c.Name == "restore" }) {
-		return fmt.Errorf("the release still has etcd.restore.snapshot, so %s would then restore that one: remove the value by helm upgrade first", r.set.Name)
+		return fmt.Errorf("the release still has etcd.restore.snapshot, so %s would then restore that one: "+
+			"remove the value by helm upgrade first", r.set.Name)
 	}
 	if !slices.ContainsFunc(r.set.Spec.VolumeClaimTemplates, func(c corev1.PersistentVolumeClaim) bool { return c.Name == dataVolume }) {
 		return fmt.Errorf("%s keeps no data in volumes (etcd.persistence.enabled), so nothing can be restored", r.set.Name)
 	}
 	if r.replicas() == 0 {
-		return fmt.Errorf("%s is scaled to 0, and this command did not do that: scale it up first, or its number of members is not known", r.set.Name)
+		return fmt.Errorf("%s is scaled to 0, and this command did not do that: "+
+			"scale it up first, or its number of members is not known", r.set.Name)
 	}
 	return nil
 }
@@ -129,7 +132,8 @@ func (r *restoration) locate() (string, error) {
 		return r.Snapshot, nil
 	}
 	if r.Snapshot == "" || strings.ContainsAny(r.Snapshot, "/\\") {
-		return "", fmt.Errorf("%q is neither the name of a snapshot of the release, as in etcd-20261121T060500Z.db, nor s3://BUCKET/KEY", r.Snapshot)
+		return "", fmt.Errorf("%q is neither the name of a snapshot of the release, as in etcd-20261121T060500Z.db, "+
+			"nor s3://BUCKET/KEY", r.Snapshot)
 	}
 	if err := of(r.Snapshot); err != nil {
 		return "", err

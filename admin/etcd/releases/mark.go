@@ -83,10 +83,12 @@ func (r *restoration) begin() error {
 		return fmt.Errorf("a restore of %s from %s is not finished: first continue that one", r.set.Name, location)
 	}
 	if r.BumpRevision != 0 && r.BumpRevision != bump {
-		return fmt.Errorf("the restore of %s that is not finished adds %d to the revision: continue it with the same --bump-revision", r.set.Name, bump)
+		return fmt.Errorf("the restore of %s that is not finished adds %d to the revision: "+
+			"continue it with the same --bump-revision", r.set.Name, bump)
 	}
 	if r.hash != "" && r.hash != hash {
-		return fmt.Errorf("%s is another snapshot than the one from which %s is being restored (SHA-256 %s): bring that one back", location, r.set.Name, hash)
+		return fmt.Errorf("%s is another snapshot than the one from which %s is being restored (SHA-256 %s): "+
+			"bring that one back", location, r.set.Name, hash)
 	}
 	r.bump, r.hash = bump, hash
 	if r.phase == phaseRestoring {

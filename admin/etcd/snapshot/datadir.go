@@ -26,8 +26,8 @@ func clusterID(id uint64) string {
 	return strconv.FormatUint(id, 16)
 }
 
-// lockStopped refuses a data directory that an etcd uses: renaming it would not stop that etcd, whose later writes would be lost. Until it is
-// unlocked, no etcd starts with the directory, because each locks its log.
+// lockStopped refuses a data directory that an etcd uses: renaming it would not stop that etcd, whose later writes would be lost. Until
+// it is unlocked, no etcd starts with the directory, because each locks its log.
 func lockStopped(dir string) (unlock func(), err error) {
 	var locks []io.Closer
 	unlock = func() {
