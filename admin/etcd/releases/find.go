@@ -78,7 +78,7 @@ func find(ctx context.Context, o Options) (*restoration, error) {
 	}
 	r.saving, err = o.Client.BatchV1().CronJobs(o.Namespace).Get(ctx, r.set.Name+"-snapshot", metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
-		return nil, errors.New("the release saves no snapshots, so it does not say where they are: "+
+		return nil, errors.New("the release saves no snapshots, so it does not say where they are: " +
 			"set etcd.snapshots.enabled, and etcd.snapshots.s3 or volume")
 	}
 	if err != nil {
