@@ -13,8 +13,8 @@
 // Objects are kept in etcd, or where their field Storage says. The packages below apiservice/storages are such storages, and
 // apiservice/storagetest tests one of your own. A Custom resource is kept where its author pleases: in a database, or in another API.
 //
-// A service with nothing in etcd demands no --etcd-servers, asks no etcd whether it is ready, and gives no effect to the flags about etcd by
-// which `tripod up` starts every service. Have a ReadyCheck say whether a database answers, AddFlags take its address, and Close, or
+// A service with nothing in etcd demands no --etcd-servers, asks no etcd whether it is ready, and gives no effect to the flags about etcd
+// by which `tripod up` starts every service. Have a ReadyCheck say whether a database answers, AddFlags take its address, and Close, or
 // Destroy of a Custom storage, close it.
 //
 // # Behind Tripod

@@ -59,7 +59,7 @@ func (k *known) ReadinessCheck() error {
 // start polls until the service ends.
 func (p *poller[T]) start() {
 	var ctx context.Context
-	ctx, p.stop = context.WithCancel(context.Background())
+	ctx, p.stop = context.WithCancel(context.Background()) //nolint:gosec // close calls it
 	p.done = make(chan struct{})
 	go func() {
 		defer close(p.done)

@@ -71,7 +71,7 @@ func TestAFunctionAnswersEachRequest(t *testing.T) {
 		return moments, nil
 	}})
 	assert.NotImplements(t, (*rest.Watcher)(nil), s)
-	assert.NotImplements(t, (*rest.Creater)(nil), s)
+	assert.NotImplements(t, (*rest.Creater)(nil), s) //nolint:misspell // a name of Kubernetes
 	assert.NotImplements(t, (*rest.GracefulDeleter)(nil), s)
 	r := s.(readable)
 	names, err := namesOf(t, r, "a", nil)

@@ -5,6 +5,7 @@ package revisions
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"reflect"
 	"sort"
@@ -116,7 +117,7 @@ func (s *Store) GetList(_ context.Context, key string, opts storage.ListOptions,
 		return err
 	}
 	objects, revision, err := s.at(revision)
-	if err == errCompacted && opts.Predicate.Continue != "" {
+	if errors.Is(err, errCompacted) && opts.Predicate.Continue != "" {
 		return expiredPage(start, key)
 	}
 	if err != nil {

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/apiserver/pkg/storage"
 	utilflowcontrol "k8s.io/apiserver/pkg/util/flowcontrol"
@@ -198,14 +197,14 @@ func (w *watcher) sendChange(ctx context.Context, c change) error {
 			return fmt.Errorf("match %s: %w", c.key(), err)
 		}
 	}
-	event := watch.Event{}
+	var event watch.Event
 	switch {
 	case matches && matched:
 		event = watch.Event{Type: watch.Modified, Object: c.current.object.DeepCopyObject()}
 	case matches:
 		event = watch.Event{Type: watch.Added, Object: c.current.object.DeepCopyObject()}
 	case matched:
-		var last runtime.Object = w.store.resource.New()
+		last := w.store.resource.New()
 		if err := w.store.deleted(c, last); err != nil {
 			return err
 		}
