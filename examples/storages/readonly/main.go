@@ -62,7 +62,7 @@ func read(file string) ([]*v1.Note, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer f.Close()
+	defer f.Close() //nolint:errcheck // it was only read
 	var notes []*v1.Note
 	lines := bufio.NewScanner(io.LimitReader(f, maxFile))
 	for lines.Scan() {

@@ -202,11 +202,11 @@ func (s *placed) read(ctx context.Context, from func(*made) error) error {
 
 // awaitReady waits until the watch cache of a new place has the objects. Until then, it would refuse lists with 429.
 func (m *made) awaitReady(ctx context.Context) {
-	if m.moved {
-		wait.PollUntilContextTimeout(ctx, readyInterval, findTimeout, true, func(context.Context) (bool, error) { //nolint:errcheck // the read has the error
-			return m.ReadinessCheck() == nil || m.place.context.Err() != nil, nil
-		})
+	if !m.moved {
+		return
 	}
+	ready := func(context.Context) (bool, error) { return m.ReadinessCheck() == nil || m.place.context.Err() != nil, nil }
+	wait.PollUntilContextTimeout(ctx, readyInterval, findTimeout, true, ready) //nolint:errcheck // the read has the error
 }
 
 // Get implements storage.Interface.
