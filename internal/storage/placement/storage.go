@@ -205,7 +205,9 @@ func (m *made) awaitReady(ctx context.Context) {
 	if !m.moved {
 		return
 	}
-	ready := func(context.Context) (bool, error) { return m.ReadinessCheck() == nil || m.place.context.Err() != nil, nil }
+	ready := func(context.Context) (bool, error) {
+		return m.ReadinessCheck() == nil || m.place.context.Err() != nil, nil
+	}
 	wait.PollUntilContextTimeout(ctx, readyInterval, findTimeout, true, ready) //nolint:errcheck // the read has the error
 }
 
