@@ -86,7 +86,7 @@ func (r *restoration) begin() error {
 		return fmt.Errorf("the restore of %s that is not finished adds %d to the revision: "+
 			"continue it with the same --bump-revision", r.set.Name, bump)
 	}
-	if r.hash != "" && r.hash != hash {
+	if r.hash != "" && hash != "" && r.hash != hash {
 		return fmt.Errorf("%s is another snapshot than the one from which %s is being restored (SHA-256 %s): "+
 			"bring that one back", location, r.set.Name, hash)
 	}
@@ -116,13 +116,15 @@ func parseMark(mark string) (location string, bump uint64, hash string, err erro
 	return strings.Join(parts[:n], "@"), bump, parts[n+1], err
 }
 
-// claim writes the name of the restore, unless another command does.
+// claim writes the name of the restore, unless another command does, or has come further.
 func (r *restoration) claim(ctx context.Context) error {
-	before := r.owner
+	before := r.set.Annotations
 	run := rand.Text()
 	err := r.updateSet(ctx, func(now *appsv1.StatefulSet) (map[string]any, error) {
-		if now.Annotations[annotationRun] != before {
-			return nil, r.goingOn()
+		for _, annotation := range []string{annotationRun, annotationRestore, annotationPhase} {
+			if now.Annotations[annotation] != before[annotation] {
+				return nil, r.goingOn()
+			}
 		}
 		return annotate(map[string]any{
 			annotationRestore: r.mark, annotationPhase: r.phase, annotationRun: run,
