@@ -51,8 +51,9 @@ func (c *console) compare(req *http.Request) (model, error) {
 		layout:   layout{Title: id.Name + " in " + id.Cluster + " and " + other.Cluster},
 		identity: id, With: other.Cluster, Link: id.Link(), OtherLink: other.Link(),
 	}
-	a, b := comparable(left), comparable(right)
-	if len(a) > maxDiff || len(b) > maxDiff {
+	a, large := left.comparable()
+	b, larger := right.comparable()
+	if large || larger {
 		page.TooLarge = true
 		return page, nil
 	}

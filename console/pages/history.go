@@ -7,6 +7,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/url"
 	"regexp"
@@ -15,8 +16,6 @@ import (
 	"time"
 
 	"github.com/aymanbagabas/go-udiff"
-
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/tripod-k8s/tripod/console/hub"
 	"github.com/tripod-k8s/tripod/services/search/apis/search/v1beta1"
@@ -61,27 +60,23 @@ func (l diffLine) Class() string {
 // began reads where the history begins from the error about a moment before.
 var began = regexp.MustCompile(`the history begins at (\S+), with resourceVersion (\d+)`)
 
-// history goes back from change to change. Each state has the time of the change before it.
-func (c *console) history(ctx context.Context, id identity) (h history, err error) {
+// history goes back from change to change, beginning with a moment. Each state has the time of the change before it.
+func (c *console) history(ctx context.Context, id identity, at string) (h history, err error) {
 	from, since, err := c.beginning(ctx, id)
 	if err != nil || from == "" {
 		return h, err
 	}
 	h.Since = since
 	var later *objectChange
-	var after *unstructured.Unstructured
-	for at := "now"; ; {
+	var after *loaded
+	for {
 		state, err := c.changedState(ctx, id, at, from)
 		if err != nil {
 			return h, err
 		}
 		before := state
-		if before == nil { // the state with which the history begins, if there is one
-			before, err = c.get(ctx, id, from)
-			if missing := (*hub.Error)(nil); errors.As(err, &missing) && missing.Code == http.StatusNotFound {
-				before, err = nil, nil
-			}
-			if err != nil {
+		if before == nil { // the state with which the history begins, or none
+			if before, err = c.existing(ctx, id, at); err != nil {
 				return h, err
 			}
 		}
@@ -91,6 +86,8 @@ func (c *console) history(ctx context.Context, id identity) (h history, err erro
 			h.Changes = append(h.Changes, *later)
 		}
 		if state == nil {
+			// Before there was none, there may have been another one of this name.
+			h.More = before == nil && h.Changes != nil
 			return h, nil
 		}
 		if len(h.Changes) == maxChanges {
@@ -109,6 +106,15 @@ func (c *console) history(ctx context.Context, id identity) (h history, err erro
 		}
 		after, at = state, strconv.FormatInt(revision-1, 10)
 	}
+}
+
+// existing returns the object at a moment, or nil if there was none.
+func (c *console) existing(ctx context.Context, id identity, at string) (*loaded, error) {
+	there, err := c.get(ctx, id, at)
+	if missing := (*hub.Error)(nil); errors.As(err, &missing) && missing.Code == http.StatusNotFound {
+		return nil, nil
+	}
+	return there, err
 }
 
 func changeTime(text string) string {
@@ -134,14 +140,14 @@ func (c *console) beginning(ctx context.Context, id identity) (revision, since s
 }
 
 // changedState returns the object at a moment if it is another one than at the begin of the history.
-func (c *console) changedState(ctx context.Context, id identity, at, from string) (*unstructured.Unstructured, error) {
+func (c *console) changedState(ctx context.Context, id identity, at, from string) (*loaded, error) {
 	values := url.Values{"names": {id.Name}, "at": {at}, "differsFrom": {from}, "limit": {"1"}}
 	answer, err := c.hub.Get(ctx, id.list(), values, "application/json")
 	if err != nil {
 		return nil, err
 	}
 	var list struct {
-		Items []map[string]any `json:"items"`
+		Items []json.RawMessage `json:"items"`
 	}
 	if err := json.Unmarshal(answer.Body, &list); err != nil {
 		return nil, errors.New("search answers with something else than objects")
@@ -149,33 +155,18 @@ func (c *console) changedState(ctx context.Context, id identity, at, from string
 	if len(list.Items) == 0 {
 		return nil, nil
 	}
-	return &unstructured.Unstructured{Object: list.Items[0]}, nil
-}
-
-// comparable returns the YAML of an object without what changes each time, and what search adds.
-func comparable(object *unstructured.Unstructured) string {
-	if object == nil {
-		return ""
+	state, err := decode(list.Items[0])
+	if err == nil && state.GetName() != id.Name { // search takes a comma for the end of a name
+		return nil, fmt.Errorf("the history of %q cannot be asked for", id.Name)
 	}
-	object = object.DeepCopy()
-	annotations := object.GetAnnotations()
-	for _, name := range []string{v1beta1.ClusterAnnotation, v1beta1.ChangedAtAnnotation, v1beta1.ResourceVersionAnnotation} {
-		delete(annotations, name)
-	}
-	if object.SetAnnotations(annotations); len(annotations) == 0 {
-		unstructured.RemoveNestedField(object.Object, "metadata", "annotations")
-	}
-	for _, name := range []string{"resourceVersion", "generation", "managedFields"} {
-		unstructured.RemoveNestedField(object.Object, "metadata", name)
-	}
-	text, _ := textOf(object.Object)
-	return text
+	return state, err
 }
 
 // diffOf returns the lines that differ, with some around them.
-func diffOf(before, after *unstructured.Unstructured) (lines []diffLine) {
-	a, b := comparable(before), comparable(after)
-	if len(a) > maxDiff || len(b) > maxDiff {
+func diffOf(before, after *loaded) (lines []diffLine) {
+	a, large := before.comparable()
+	b, larger := after.comparable()
+	if large || larger {
 		return []diffLine{{" ", "The object is too large to be compared here."}}
 	}
 	text := udiff.Unified("before", "after", a, b)

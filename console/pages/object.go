@@ -4,6 +4,7 @@
 package pages
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -11,21 +12,12 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
-	"strings"
 
 	"golang.org/x/sync/errgroup"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"sigs.k8s.io/yaml"
 
 	"github.com/tripod-k8s/tripod/services/search/apis/search/v1beta1"
-)
-
-// Bounds of the text of an object.
-const (
-	maxShown   = 512 << 10
-	maxNesting = 40
 )
 
 // maxElsewhere is how many other clusters with the same object are shown.
@@ -78,7 +70,7 @@ func (c *console) object(req *http.Request) (model, error) {
 	}
 	load(0, "Relations", func(ctx context.Context) error { return c.relations(ctx, page) })
 	load(1, "History", func(ctx context.Context) (err error) {
-		page.History, err = c.history(ctx, id)
+		page.History, err = c.history(ctx, id, cmp.Or(page.Past, "now"))
 		return err
 	})
 	load(2, "Other clusters", func(ctx context.Context) (err error) {
@@ -93,7 +85,7 @@ func (c *console) object(req *http.Request) (model, error) {
 }
 
 // get reads an object, at a moment if one is given.
-func (c *console) get(ctx context.Context, id identity, at string) (*unstructured.Unstructured, error) {
+func (c *console) get(ctx context.Context, id identity, at string) (*loaded, error) {
 	values := url.Values{}
 	if at != "" {
 		values.Set("at", at)
@@ -102,55 +94,18 @@ func (c *console) get(ctx context.Context, id identity, at string) (*unstructure
 	if err != nil {
 		return nil, err
 	}
-	content := &unstructured.Unstructured{}
-	if err := json.Unmarshal(answer.Body, &content.Object); err != nil || content.Object == nil {
-		return nil, errors.New("search answers with something else than an object")
-	}
-	return content, nil
+	return decode(answer.Body)
 }
 
 // describe fills what the object itself says.
-func (p *objectPage) describe(content *unstructured.Unstructured) {
+func (p *objectPage) describe(content *loaded) {
 	p.Kind = kindText(content.GroupVersionKind())
 	p.Title = p.Kind + " " + p.Name + " - " + p.Cluster
 	if created := content.GetCreationTimestamp(); !created.IsZero() {
 		p.Created = created.UTC().Format("2006-01-02 15:04:05 UTC")
 	}
-	p.YAML, p.Cut = textOf(content.Object)
+	p.YAML, p.Cut = content.text()
 	p.Raw = rawCommand(p.path(), nil)
-}
-
-// textOf returns the YAML of an object, or JSON if it is nested so deep that blanks would be most of the YAML.
-func textOf(content map[string]any) (text string, cut bool) {
-	encode := yaml.Marshal
-	if nesting(content) > maxNesting {
-		encode = json.Marshal
-	}
-	encoded, err := encode(content)
-	if err != nil {
-		return "The object cannot be shown: " + err.Error(), false
-	}
-	if len(encoded) > maxShown {
-		return strings.ToValidUTF8(string(encoded[:maxShown]), ""), true
-	}
-	return string(encoded), false
-}
-
-func nesting(value any) int {
-	deepest := 0
-	switch value := value.(type) {
-	case map[string]any:
-		for _, v := range value {
-			deepest = max(deepest, nesting(v))
-		}
-	case []any:
-		for _, v := range value {
-			deepest = max(deepest, nesting(v))
-		}
-	default:
-		return 0
-	}
-	return deepest + 1
 }
 
 // elsewhere finds objects of the same resource, namespace and name in other clusters.

@@ -13,6 +13,7 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
@@ -140,14 +141,24 @@ func (c *console) render(w http.ResponseWriter, req *http.Request, name string, 
 	w.Write([]byte(visible(text.String()))) //nolint:errcheck // the client is gone
 }
 
+// readerTimeout bounds how long a page waits for the name of its reader.
+const readerTimeout = 3 * time.Second
+
 // whoReads returns the name of the caller, or an empty one if the API server does not tell.
 func (c *console) whoReads(req *http.Request) string {
 	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.reader == "" {
-		c.reader, _ = c.hub.Reader(req.Context()) // the page works without it
+	reader := c.reader
+	c.mu.Unlock()
+	if reader != "" {
+		return reader
 	}
-	return c.reader
+	ctx, cancel := context.WithTimeout(req.Context(), readerTimeout)
+	defer cancel()
+	reader, _ = c.hub.Reader(ctx) // the page works without it
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.reader = reader
+	return reader
 }
 
 // visible replaces characters that are not seen, or that change the order of others, by what they are. A name of a cluster could use them

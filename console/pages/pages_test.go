@@ -224,6 +224,13 @@ func treeText(nodes []treeNode) (text string) {
 
 func TestLongAndDeepObjectsAreBounded(t *testing.T) {
 	t.Parallel()
+	textOf := func(object map[string]any) (string, bool) {
+		encoded, err := json.Marshal(object)
+		require.NoError(t, err)
+		l, err := decode(encoded)
+		require.NoError(t, err)
+		return l.text()
+	}
 	text, cut := textOf(map[string]any{"a": strings.Repeat("ä", maxShown)})
 	assert.True(t, cut)
 	assert.LessOrEqual(t, len(text), maxShown)
@@ -234,6 +241,17 @@ func TestLongAndDeepObjectsAreBounded(t *testing.T) {
 	text, cut = textOf(map[string]any{"a": deep})
 	assert.False(t, cut)
 	assert.Less(t, len(text), 1000, "blanks would be more")
+
+	encoded, err := json.Marshal(map[string]any{"kind": "Large", "metadata": map[string]any{"name": "a"}, "data": make([]int, maxDecoded)})
+	require.NoError(t, err)
+	l, err := decode(encoded)
+	require.NoError(t, err)
+	assert.Equal(t, "Large", l.GetKind())
+	assert.Len(t, l.Object, 2, "only metadata is decoded: %v", l.Object)
+	_, cut = l.text()
+	assert.True(t, cut)
+	_, tooLarge := l.comparable()
+	assert.True(t, tooLarge)
 }
 
 func TestLinesStandSideBySide(t *testing.T) {
