@@ -5,6 +5,7 @@ package apiservice
 
 import (
 	"path"
+	"sync"
 
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -46,5 +47,8 @@ func (e elsewhere) decorate(
 	store, stop, err := e.open(storages.Resource{
 		GroupResource: config.GroupResource, Prefix: prefix + "/", Codec: config.Codec, New: newObject, NewList: newList,
 	})
+	if stop != nil { // each served version has a registry, and each of these stops it
+		stop = sync.OnceFunc(stop)
+	}
 	return store, stop, err
 }

@@ -115,6 +115,9 @@ var (
 
 func (p *polled) ready() error { return p.objects.ReadinessCheckFunc() }
 
+// ReadinessCheck implements rest.StorageWithReadiness: a replica is not ready before its first result.
+func (p *polled) ReadinessCheck() error { return p.ready() }
+
 func (p *polled) Get(ctx context.Context, name string, options *metav1.GetOptions) (runtime.Object, error) {
 	if err := p.ready(); err != nil {
 		return nil, err
@@ -180,6 +183,9 @@ func (a *asked[T]) Get(ctx context.Context, name string, _ *metav1.GetOptions) (
 		}
 		if err != nil {
 			return nil, err
+		}
+		if m, err := meta.Accessor(object); err != nil || m.GetName() != name { // the reader may not be allowed to see that one
+			return nil, apierrors.NewInternalError(fmt.Errorf("the service returned another one of %s than %q", a.resource.Name, name))
 		}
 		return object.DeepCopyObject(), nil
 	}

@@ -4,11 +4,12 @@
 package revisions
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"reflect"
-	"sort"
+	"slices"
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -95,7 +96,8 @@ func (s *Store) at(revision int64) (*tree, int64, error) {
 
 // after returns the index of the first change after a revision.
 func (s *Store) after(revision int64) int {
-	return sort.Search(len(s.history), func(i int) bool { return s.history[i].revision > revision })
+	i, _ := slices.BinarySearchFunc(s.history, revision+1, func(c change, r int64) int { return cmp.Compare(c.revision, r) })
+	return i
 }
 
 // GetList implements storage.Interface.

@@ -5,7 +5,6 @@ package revisions
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -13,38 +12,61 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// Replace makes objects, by their keys, all that the store has. Each that differs is a change of its own. It encodes all objects first: if
-// one of them cannot be encoded, nothing changes. Nothing else may write meanwhile. Replace changes the objects.
+// Replace makes objects, by their keys, all that the store has. Each that differs is a change of its own, but no reader sees some of them
+// only. If one of the objects cannot be encoded, or there is no room for all, nothing changes. Nothing else may write meanwhile. Replace
+// changes the objects.
 func (s *Store) Replace(objects map[string]runtime.Object) error {
-	data := map[string][]byte{}
-	for key, object := range objects {
-		stored, err := s.key(key, false)
-		if err != nil {
-			return err
-		}
-		if data[stored], err = s.encode(object); err != nil {
-			return fmt.Errorf("encode %s: %w", key, err)
-		}
-	}
 	now, _, err := s.at(0)
 	if err != nil {
 		return err
 	}
-	var errs []error
+	stays := map[string]bool{}
+	type pair struct{ old, next *entry }
+	var pairs []pair
+	for _, key := range slices.Sorted(maps.Keys(objects)) {
+		stored, err := s.key(key, false)
+		if err != nil {
+			return err
+		}
+		stays[stored] = true
+		data, err := s.encode(objects[key])
+		if err != nil {
+			return fmt.Errorf("encode %s: %w", key, err)
+		}
+		old, _ := now.Get(&entry{key: stored})
+		if old != nil && bytes.Equal(old.data, data) {
+			continue
+		}
+		next, err := s.prepare(stored, data)
+		if err != nil {
+			return fmt.Errorf("decode %s: %w", key, err)
+		}
+		pairs = append(pairs, pair{old, next})
+	}
 	now.Ascend(func(e *entry) bool {
-		if _, stays := data[e.key]; !stays {
-			_, err := s.commit(e.key, e, nil)
-			errs = append(errs, err)
+		if !stays[e.key] {
+			pairs = append(pairs, pair{old: e})
 		}
 		return true
 	})
-	for _, key := range slices.Sorted(maps.Keys(data)) {
-		old, _ := now.Get(&entry{key: key})
-		if old != nil && bytes.Equal(old.data, data[key]) {
-			continue
-		}
-		_, err := s.commit(key, old, data[key])
-		errs = append(errs, err)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return errClosed
 	}
-	return errors.Join(errs...)
+	size := s.size
+	for _, p := range pairs {
+		size += p.next.bytes() - p.old.bytes()
+	}
+	if size > s.options.MaxBytes && size > s.size {
+		return s.full()
+	}
+	for _, p := range pairs {
+		s.apply(p.old, p.next)
+	}
+	s.trim(len(pairs))
+	if len(pairs) > 0 {
+		s.announce()
+	}
+	return nil
 }

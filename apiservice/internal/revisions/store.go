@@ -15,6 +15,7 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apiserver/pkg/storage"
@@ -135,16 +136,34 @@ func (s *Store) look(key string) (*entry, error) {
 
 var errClosed = apierrors.NewServiceUnavailable("the storage is closed")
 
+// prepare returns an entry whose revision apply sets. That takes long, so it comes before the lock.
+func (s *Store) prepare(key string, data []byte) (*entry, error) {
+	object, err := s.decode(data)
+	if err == nil {
+		err = s.versioner.UpdateObject(object, 1)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return &entry{key: key, data: data, object: object}, nil
+}
+
+// bytes is what an entry counts for. No entry counts for nothing.
+func (e *entry) bytes() int64 {
+	if e == nil {
+		return 0
+	}
+	return int64(len(e.key) + len(e.data))
+}
+
 // commit replaces old by new data, both of which may be nil, unless the object is no longer as old.
 func (s *Store) commit(key string, old *entry, data []byte) (change, error) {
-	// The object is decoded before the lock, because that takes long.
 	var next *entry
 	if data != nil {
-		object, err := s.decode(data)
-		if err != nil {
+		var err error
+		if next, err = s.prepare(key, data); err != nil {
 			return change{}, err
 		}
-		next = &entry{key: key, data: data, object: object}
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -154,37 +173,49 @@ func (s *Store) commit(key string, old *entry, data []byte) (change, error) {
 	if found, _ := s.objects.Get(&entry{key: key}); found != old {
 		return change{}, errConflict
 	}
-	c := change{revision: s.current + 1, old: old, current: next}
-	grows := int64(0)
-	if old != nil {
-		grows -= int64(len(key) + len(old.data))
-		c.size += int64(len(key) + len(old.data))
+	if grows := next.bytes() - old.bytes(); grows > 0 && s.size+grows > s.options.MaxBytes && !marksDeleted(old, next) {
+		return change{}, s.full()
 	}
+	c := s.apply(old, next)
+	s.trim(1)
+	s.announce()
+	return c, nil
+}
+
+// marksDeleted reports whether a write begins the deletion of an object, which makes room in the end.
+func marksDeleted(old, next *entry) bool {
+	if old == nil || next == nil {
+		return false
+	}
+	before, errBefore := meta.Accessor(old.object)
+	after, errAfter := meta.Accessor(next.object)
+	return errBefore == nil && errAfter == nil && before.GetDeletionTimestamp() == nil && after.GetDeletionTimestamp() != nil
+}
+
+// apply makes a change, of which old or next may be nil. The caller has the lock.
+func (s *Store) apply(old, next *entry) change {
+	c := change{revision: s.current + 1, old: old, current: next, size: old.bytes() + next.bytes()}
 	if next != nil {
-		grows += int64(len(key) + len(data))
-		c.size += int64(len(key) + len(data))
-		if grows > 0 && s.size+grows > s.options.MaxBytes {
-			return change{}, s.full()
-		}
 		next.revision = c.revision
-		if err := s.versioner.UpdateObject(next.object, uint64(next.revision)); err != nil {
-			return change{}, err
-		}
+		s.versioner.UpdateObject(next.object, uint64(next.revision)) //nolint:errcheck // prepare has done it
 		s.objects.ReplaceOrInsert(next)
 	} else {
 		s.objects.Delete(old)
 	}
-	s.size, s.current = s.size+grows, c.revision
+	s.size, s.current = s.size+next.bytes()-old.bytes(), c.revision
 	c.after = s.objects.Clone()
 	s.history, s.historySize = append(s.history, c), s.historySize+c.size
+	return c
+}
+
+// trim forgets the oldest changes, but for the latest ones that belong together, so that watches get these. The caller has the lock.
+func (s *Store) trim(latest int) {
 	forget := 0
-	for size := s.historySize; forget < len(s.history) &&
+	for size := s.historySize; forget < len(s.history)-latest &&
 		(len(s.history)-forget > s.options.HistoryChanges || size > s.options.HistoryBytes); forget++ {
 		size -= s.history[forget].size
 	}
 	s.forget(forget)
-	s.announce()
-	return c, nil
 }
 
 // full is the error of a write for which there is no room.

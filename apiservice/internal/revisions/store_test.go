@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -132,4 +133,57 @@ func TestAnotherProcessContinuesNoRevision(t *testing.T) {
 func TestNoObjectEndsByTime(t *testing.T) {
 	s := newStore(t, Options{})
 	assert.Error(t, s.Create(t.Context(), "/things/a", &thing{}, &thing{}, 5))
+}
+
+func things(content string, names ...string) map[string]runtime.Object {
+	all := map[string]runtime.Object{}
+	for _, name := range names {
+		all["/things/"+name] = &thing{ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: map[string]string{"content": content}}}
+	}
+	return all
+}
+
+// Readers see all of a result or the one before, and watches get all of it, however little is remembered.
+func TestReplaceIsWholeOrNot(t *testing.T) {
+	s := newStore(t, Options{MaxBytes: 10_000, HistoryChanges: 2})
+	require.NoError(t, s.Replace(things("", "a", "b")))
+	list := func() *metav1.PartialObjectMetadataList {
+		found := &metav1.PartialObjectMetadataList{}
+		require.NoError(t, s.GetList(t.Context(), "/things/", storage.ListOptions{Recursive: true, Predicate: storage.Everything}, found))
+		return found
+	}
+	before := list()
+	assert.ErrorContains(t, s.Replace(things(strings.Repeat("x", 4000), "b", "c", "d")), "is full")
+	assert.Equal(t, before, list())
+
+	w := watchFrom(t, s, before.ResourceVersion)
+	require.NoError(t, s.Replace(things("new", "b", "c", "d", "e")))
+	var events []string
+	for range 5 {
+		event := <-w.ResultChan()
+		events = append(events, string(event.Type)+" "+event.Object.(*thing).Name)
+	}
+	assert.Equal(t, []string{"MODIFIED b", "ADDED c", "ADDED d", "ADDED e", "DELETED a"}, events)
+	assert.Len(t, list().Items, 4)
+	assert.Error(t, s.Replace(map[string]runtime.Object{"/others/a": &thing{}}))
+	assert.Len(t, list().Items, 4)
+}
+
+// A controller must be able to remove finalizers from objects of a full storage, whose users can only delete.
+func TestAFullStorageMarksObjectsAsDeleted(t *testing.T) {
+	s := newStore(t, Options{MaxBytes: 400})
+	_, err := create(t, s, "a", strings.Repeat("x", 250))
+	require.NoError(t, err)
+	update := func(change func(*thing)) error {
+		return s.GuaranteedUpdate(t.Context(), "/things/a", &thing{}, false, nil, func(object runtime.Object, _ storage.ResponseMeta) (runtime.Object, *uint64, error) {
+			now := object.DeepCopyObject().(*thing)
+			change(now)
+			return now, nil, nil
+		}, nil)
+	}
+	assert.ErrorContains(t, update(func(now *thing) { now.Annotations["more"] = strings.Repeat("x", 300) }), "is full")
+	require.NoError(t, update(func(now *thing) {
+		now.DeletionTimestamp = &metav1.Time{Time: time.Now()}
+		now.Annotations["pad"] = strings.Repeat("x", 100)
+	}))
 }
