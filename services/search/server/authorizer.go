@@ -97,11 +97,13 @@ func (h *hubAuthorizer) relations(ctx context.Context, a authorizer.Attributes, 
 		return decision, reason, err
 	}
 	asked := questionOf(a.GetUser(), "list", n.Cluster, a.GetPath())
-	granted, _, err := h.next.Authorize(ctx, asked)
-	if err != nil {
+	granted, why, err := h.next.Authorize(ctx, asked)
+	switch {
+	case err != nil:
 		return authorizer.DecisionNoOpinion, "", err
-	}
-	if granted == authorizer.DecisionAllow {
+	case granted == authorizer.DecisionDeny: // a list would be refused, whatever the cluster allows
+		return granted, why, nil
+	case granted == authorizer.DecisionAllow:
 		noteListed(ctx, rights.Unlimited(a.GetUser()))
 		return decision, reason, nil
 	}

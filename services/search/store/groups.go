@@ -82,9 +82,12 @@ func (b *search) groups() *database.Statement {
 	s := b.SQL("SELECT ")
 	for i, g := range b.q.GroupBy {
 		names = append(names, fmt.Sprint("g", i))
-		if len(g.Path) > 0 {
+		switch {
+		case len(g.Path) > 0:
 			s.RankText(g.Path)
-		} else {
+		case g.Column == query.Kind: // clusters may have different kinds for one resource
+			s.RankText([]query.Step{{Name: "kind"}})
+		default:
 			s.ColumnText(sortKeys[g.Column][0].column)
 		}
 		s.Add(" AS " + names[i] + ", ")
