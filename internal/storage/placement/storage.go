@@ -6,6 +6,7 @@ package placement
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -70,8 +71,8 @@ type made struct {
 	retired bool
 	// stay keeps the storage when its place ends.
 	stay func() bool
-	// moved is set if the objects have come from another place, where others have read them.
-	moved bool
+	// initializing is set while the watch cache of a place to which the objects have moved has not been ready.
+	initializing atomic.Bool
 }
 
 // use returns the storage in the etcd that has the objects now. The caller calls release.
@@ -82,6 +83,9 @@ func (s *placed) use(ctx context.Context) (used *made, release func(), err error
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if now := s.group.current.Load(); s.made != nil && s.made.place == now {
+		at = now // the objects have moved while this waited
+	}
 	if s.destroyed {
 		return nil, nil, s.group.unavailable("the resource is being removed")
 	}
@@ -91,7 +95,7 @@ func (s *placed) use(ctx context.Context) (used *made, release func(), err error
 			return nil, nil, err
 		}
 		mine := newMade(made, destroy, at)
-		mine.moved = s.made != nil
+		mine.initializing.Store(s.made != nil)
 		s.made.retire()
 		s.made = mine
 		mine.stay = context.AfterFunc(at.context, func() { s.retire(mine) })
@@ -191,9 +195,10 @@ func (s *placed) read(ctx context.Context, from func(*made) error) error {
 		if err != nil {
 			return err
 		}
-		used.awaitReady(ctx)
-		err = from(used)
-		release()
+		err = func() error {
+			defer release()
+			return from(used)
+		}()
 		if err == nil || used.place.context.Err() == nil || ctx.Err() != nil || n == placesOfARead {
 			return err
 		}
@@ -202,13 +207,15 @@ func (s *placed) read(ctx context.Context, from func(*made) error) error {
 
 // awaitReady waits until the watch cache of a new place has the objects. Until then, it would refuse lists with 429.
 func (m *made) awaitReady(ctx context.Context) {
-	if !m.moved {
+	if !m.initializing.Load() {
 		return
 	}
 	ready := func(context.Context) (bool, error) {
 		return m.ReadinessCheck() == nil || m.place.context.Err() != nil, nil
 	}
-	wait.PollUntilContextTimeout(ctx, readyInterval, findTimeout, true, ready) //nolint:errcheck // the read has the error
+	if wait.PollUntilContextTimeout(ctx, readyInterval, findTimeout, true, ready) == nil || ctx.Err() == nil {
+		m.initializing.Store(false) // later, it is as with any other cache
+	}
 }
 
 // Get implements storage.Interface.
@@ -224,6 +231,7 @@ func (s *placed) Get(ctx context.Context, key string, opts storage.GetOptions, i
 // GetList implements storage.Interface. The states from before a move are in another etcd.
 func (s *placed) GetList(ctx context.Context, key string, opts storage.ListOptions, list runtime.Object) error {
 	return s.read(ctx, func(used *made) error {
+		used.awaitReady(ctx)
 		if err := used.place.refuseList(ctx, opts); err != nil {
 			return err
 		}
@@ -238,6 +246,7 @@ func (s *placed) GetList(ctx context.Context, key string, opts storage.ListOptio
 // Watch implements storage.Interface. A watch ends when the objects move. If it is from before a move, its client has to list.
 func (s *placed) Watch(ctx context.Context, key string, opts storage.ListOptions) (watching watch.Interface, err error) {
 	err = s.read(ctx, func(used *made) error {
+		used.awaitReady(ctx)
 		watching, err = used.watch(ctx, key, opts)
 		return err
 	})
