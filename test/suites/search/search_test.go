@@ -231,7 +231,7 @@ func TestTypedClientsReadTheObjects(t *testing.T) {
 func TestTablesHaveTheColumnsOfTheCluster(t *testing.T) {
 	t.Parallel()
 	require.NoError(t, fleet.Create(t.Context(), "{apiVersion: example.com/v1, kind: Boat, metadata: {name: b, namespace: default}, spec: {length: 7}}"))
-	awaitList(t, resources+"/apis/example.com/v1/boats", "default/b") // a resource that came later
+	awaitList(t, hub+"/apis/example.com/v1/boats", "default/b") // a resource that came later; other tests add clusters
 	client, err := kubernetes.NewForConfig(fleet.Admin())
 	require.NoError(t, err)
 	for path, want := range map[string][]any{
