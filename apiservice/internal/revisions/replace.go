@@ -22,7 +22,7 @@ func (s *Store) Replace(objects map[string]runtime.Object) error {
 	}
 	stays := map[string]bool{}
 	type pair struct{ old, next *entry }
-	var pairs []pair
+	var written, pairs []pair
 	for _, key := range slices.Sorted(maps.Keys(objects)) {
 		stored, err := s.key(key, false)
 		if err != nil {
@@ -41,7 +41,7 @@ func (s *Store) Replace(objects map[string]runtime.Object) error {
 		if err != nil {
 			return fmt.Errorf("decode %s: %w", key, err)
 		}
-		pairs = append(pairs, pair{old, next})
+		written = append(written, pair{old, next})
 	}
 	now.Ascend(func(e *entry) bool {
 		if !stays[e.key] {
@@ -49,6 +49,7 @@ func (s *Store) Replace(objects map[string]runtime.Object) error {
 		}
 		return true
 	})
+	pairs = append(pairs, written...) // deletions come first
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {

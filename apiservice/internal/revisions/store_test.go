@@ -163,7 +163,7 @@ func TestReplaceIsWholeOrNot(t *testing.T) {
 		event := <-w.ResultChan()
 		events = append(events, string(event.Type)+" "+event.Object.(*thing).Name)
 	}
-	assert.Equal(t, []string{"MODIFIED b", "ADDED c", "ADDED d", "ADDED e", "DELETED a"}, events)
+	assert.Equal(t, []string{"DELETED a", "MODIFIED b", "ADDED c", "ADDED d", "ADDED e"}, events)
 	assert.Len(t, list().Items, 4)
 	assert.Error(t, s.Replace(map[string]runtime.Object{"/others/a": &thing{}}))
 	assert.Len(t, list().Items, 4)
