@@ -226,7 +226,6 @@ type searchPage struct {
 	Kubectl string
 	Raw     string
 	URL     string
-	Keys    []string
 }
 
 type chip struct {
@@ -267,7 +266,7 @@ func (c *console) search(req *http.Request) (model, error) {
 	if err != nil {
 		return nil, badRequest{err}
 	}
-	page := &searchPage{layout: layout{Title: "Search", Text: values.Get("q")}, Started: len(q.Parts) > 0, Keys: query.Keys()}
+	page := &searchPage{layout: layout{Title: "Search", Text: values.Get("q")}, Started: len(q.Parts) > 0}
 	if page.Started {
 		page.Title = q.String() + " - Search"
 	}

@@ -8,12 +8,14 @@ import (
 	"context"
 	"embed"
 	"errors"
+	"fmt"
 	"html/template"
 	"io/fs"
 	"net/http"
 	"strings"
 	"sync"
 	"time"
+	"unicode"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
@@ -166,28 +168,15 @@ func (c *console) whoReads(req *http.Request) string {
 func visible(text string) string {
 	var out strings.Builder
 	out.Grow(len(text))
-	const hex = "0123456789ABCDEF"
 	for _, r := range text {
 		switch {
 		case r == '\n' || r == '\t' || r >= ' ' && r < 0x7f:
 			out.WriteRune(r)
-		case r < ' ', r >= 0x7f && r < 0xa0, r == 0xad, r == 0x61c, r == 0x180e, r >= 0x200b && r <= 0x200f, r >= 0x2028 && r <= 0x202e,
-			r >= 0x2060 && r <= 0x206f, r == 0xfeff, r >= 0xfff9 && r <= 0xfffb, r >= 0xe0000 && r <= 0xe0fff:
-			out.WriteString("[U+")
-			for shift := max(12, 4*((bitsOf(r)-1)/4)); shift >= 0; shift -= 4 {
-				out.WriteByte(hex[r>>shift&0xf])
-			}
-			out.WriteString("]")
+		case unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp, unicode.Other_Default_Ignorable_Code_Point, unicode.Variation_Selector):
+			fmt.Fprintf(&out, "[U+%04X]", r)
 		default:
 			out.WriteRune(r)
 		}
 	}
 	return out.String()
-}
-
-func bitsOf(r rune) (bits int) {
-	for ; r > 0; r >>= 1 {
-		bits++
-	}
-	return bits
 }

@@ -180,6 +180,7 @@ func TestInvisibleCharactersAreShown(t *testing.T) {
 		"a\x00b\x1bc":            "a[U+0000]b[U+001B]c",
 		"a\u202eb\u2066c\ufeff":  "a[U+202E]b[U+2066]c[U+FEFF]",
 		"a\U000e0041b":           "a[U+E0041]b",
+		"a\u3164b\ufe0fc\u034f":  "a[U+3164]b[U+FE0F]c[U+034F]",
 		"a\xffb":                 "a\ufffdb",
 	} {
 		assert.Equal(t, want, visible(text))

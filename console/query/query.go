@@ -5,7 +5,6 @@ package query
 
 import (
 	"fmt"
-	"maps"
 	"net/url"
 	"slices"
 	"strings"
@@ -28,11 +27,6 @@ var keys = map[string]string{
 	"kind": "kind", "k": "kind", "cluster": "cluster", "c": "cluster", "namespace": "namespace", "ns": "namespace", "n": "namespace",
 	"name": "name", "label": "label", "l": "label", "field": "field", "f": "field", "image": "image", "owner": "owner", "at": "at",
 	"sort": "sort",
-}
-
-// Keys are the keys of parameters, without the short forms.
-func Keys() []string {
-	return slices.Compact(slices.Sorted(maps.Values(keys)))
 }
 
 // Parse reads the text of the box.
