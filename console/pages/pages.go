@@ -172,7 +172,8 @@ func visible(text string) string {
 		switch {
 		case r == '\n' || r == '\t' || r >= ' ' && r < 0x7f:
 			out.WriteRune(r)
-		case unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp, unicode.Other_Default_Ignorable_Code_Point, unicode.Variation_Selector):
+		case unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp, unicode.Other_Default_Ignorable_Code_Point,
+			unicode.Variation_Selector):
 			fmt.Fprintf(&out, "[U+%04X]", r)
 		default:
 			out.WriteRune(r)
