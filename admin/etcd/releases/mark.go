@@ -155,14 +155,20 @@ func (r *restoration) enterRestoring(ctx context.Context) error {
 
 // checkUntouched returns an error if etcd may have run since the first member was to be restored, or if another command has taken over.
 func (r *restoration) checkUntouched(ctx context.Context) error {
-	now, err := r.Client.AppsV1().StatefulSets(r.Namespace).Get(ctx, r.set.Name, metav1.GetOptions{})
+	now, err := r.current(ctx)
 	if err != nil {
 		return err
 	}
-	if err := r.ours(now); err != nil {
-		return err
-	}
 	return r.untouched(now)
+}
+
+// current returns the StatefulSet, or an error if another command has taken over.
+func (r *restoration) current(ctx context.Context) (*appsv1.StatefulSet, error) {
+	now, err := r.Client.AppsV1().StatefulSets(r.Namespace).Get(ctx, r.set.Name, metav1.GetOptions{})
+	if err != nil {
+		return nil, err
+	}
+	return now, r.ours(now)
 }
 
 // untouched refuses members whose data may have gone on: this restore would take them for restored, and others would differ.

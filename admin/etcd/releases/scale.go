@@ -28,9 +28,6 @@ const (
 func (r *restoration) stop(ctx context.Context) error {
 	for _, d := range r.deployments {
 		r.Progress("stopping " + d.Name)
-		if err := r.checkOurs(ctx); err != nil {
-			return err
-		}
 		if err := r.patchDeployment(ctx, d.Name, stopPatch(replicasOf(&d.ObjectMeta, d.Spec.Replicas))); err != nil {
 			return err
 		}
@@ -47,15 +44,6 @@ func (r *restoration) stop(ctx context.Context) error {
 		return err
 	}
 	return r.awaitStopped(ctx) // something may have started them meanwhile, and they know the data of before
-}
-
-// checkOurs returns an error if another command has taken over, as while this one was suspended.
-func (r *restoration) checkOurs(ctx context.Context) error {
-	now, err := r.Client.AppsV1().StatefulSets(r.Namespace).Get(ctx, r.set.Name, metav1.GetOptions{})
-	if err != nil {
-		return err
-	}
-	return r.ours(now)
 }
 
 // awaitStopped returns when the Deployments have no pods, and get none.
@@ -128,9 +116,6 @@ func (r *restoration) start(ctx context.Context, phase string) error {
 	}
 	for _, d := range r.deployments {
 		r.Progress("starting " + d.Name)
-		if err := r.checkOurs(ctx); err != nil {
-			return err
-		}
 		if err := r.patchDeployment(ctx, d.Name, startPatch(replicasOf(&d.ObjectMeta, d.Spec.Replicas))); err != nil {
 			return err
 		}
@@ -227,7 +212,11 @@ func startPatch(replicas int32) map[string]any {
 	return patch
 }
 
+// patchDeployment patches a Deployment, unless another command has taken over, as while this one was suspended.
 func (r *restoration) patchDeployment(ctx context.Context, name string, patch map[string]any) error {
+	if _, err := r.current(ctx); err != nil {
+		return err
+	}
 	data, err := json.Marshal(patch)
 	if err != nil {
 		return err
