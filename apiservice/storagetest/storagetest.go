@@ -84,39 +84,19 @@ var writes = []rule{
 	{"create gives the object a resourceVersion", func(ctx context.Context, t *testing.T, s storage.Interface) {
 		kubetest.RunTestCreate(ctx, t, s, func(context.Context, *testing.T, string) {})
 	}},
-	{"create refuses a key that exists", func(ctx context.Context, t *testing.T, s storage.Interface) {
-		kubetest.RunTestCreateWithKeyExist(ctx, t, s)
-	}},
+	{"create refuses a key that exists", kubetest.RunTestCreateWithKeyExist},
 	{"keys outside of the resource are refused", testKeys},
 	{"delete returns the last state, with the resourceVersion of the deletion", testDeleteReturnsLastState},
-	{"delete of a missing object is NotFound", func(ctx context.Context, t *testing.T, s storage.Interface) {
-		kubetest.RunTestUnconditionalDelete(ctx, t, s)
-	}},
-	{"delete heeds preconditions", func(ctx context.Context, t *testing.T, s storage.Interface) {
-		kubetest.RunTestConditionalDelete(ctx, t, s)
-	}},
-	{"delete with an old cached object heeds the stored one", func(ctx context.Context, t *testing.T, s storage.Interface) {
-		kubetest.RunTestDeleteWithSuggestionAndConflict(ctx, t, s)
-	}},
-	{"delete with a cached object that is deleted is NotFound", func(ctx context.Context, t *testing.T, s storage.Interface) {
-		kubetest.RunTestDeleteWithSuggestionOfDeletedObject(ctx, t, s)
-	}},
-	{"delete tries again if the object changes meanwhile", func(ctx context.Context, t *testing.T, s storage.Interface) {
-		kubetest.RunTestDeleteWithConflict(ctx, t, s)
-	}},
-	{"delete validates the stored object", func(ctx context.Context, t *testing.T, s storage.Interface) {
-		kubetest.RunTestValidateDeletionWithOnlySuggestionValid(ctx, t, s)
-	}},
-	{"delete heeds preconditions by the stored object", func(ctx context.Context, t *testing.T, s storage.Interface) {
-		kubetest.RunTestPreconditionalDeleteWithOnlySuggestionPass(ctx, t, s)
-	}},
+	{"delete of a missing object is NotFound", kubetest.RunTestUnconditionalDelete},
+	{"delete heeds preconditions", kubetest.RunTestConditionalDelete},
+	{"delete with an old cached object heeds the stored one", kubetest.RunTestDeleteWithSuggestionAndConflict},
+	{"delete with a cached object that is deleted is NotFound", kubetest.RunTestDeleteWithSuggestionOfDeletedObject},
+	{"delete tries again if the object changes meanwhile", kubetest.RunTestDeleteWithConflict},
+	{"delete validates the stored object", kubetest.RunTestValidateDeletionWithOnlySuggestionValid},
+	{"delete heeds preconditions by the stored object", kubetest.RunTestPreconditionalDeleteWithOnlySuggestionPass},
 	{"update heeds preconditions, and writes nothing if nothing changes", testUpdate},
-	{"update tries again if the object changes meanwhile", func(ctx context.Context, t *testing.T, s storage.Interface) {
-		kubetest.RunTestGuaranteedUpdateWithConflict(ctx, t, s)
-	}},
-	{"update with an old cached object heeds the stored one", func(ctx context.Context, t *testing.T, s storage.Interface) {
-		kubetest.RunTestGuaranteedUpdateWithSuggestionAndConflict(ctx, t, s)
-	}},
+	{"update tries again if the object changes meanwhile", kubetest.RunTestGuaranteedUpdateWithConflict},
+	{"update with an old cached object heeds the stored one", kubetest.RunTestGuaranteedUpdateWithSuggestionAndConflict},
 	{"concurrent updates lose nothing", testConcurrentUpdates},
 	{"an object that is created again has a later resourceVersion", testCreatedAgain},
 }
@@ -126,9 +106,7 @@ var reads = []rule{
 	{"a list of one key has that object only", func(ctx context.Context, t *testing.T, s storage.Interface) {
 		kubetest.RunTestGetListNonRecursive(ctx, t, increase(s), s)
 	}},
-	{"a list of a prefix has the objects below it", func(ctx context.Context, t *testing.T, s storage.Interface) {
-		kubetest.RunTestGetListRecursivePrefix(ctx, t, s)
-	}},
+	{"a list of a prefix has the objects below it", kubetest.RunTestGetListRecursivePrefix},
 	{"a list at a resourceVersion is as it was then", testListAtVersion},
 	{"limit and continue return each object once", func(ctx context.Context, t *testing.T, s storage.Interface) {
 		kubetest.RunTestListContinuation(ctx, t, s, anyCalls)
@@ -139,47 +117,25 @@ var reads = []rule{
 	{"limit and continue find rare objects", func(ctx context.Context, t *testing.T, s storage.Interface) {
 		kubetest.RunTestListPaginationRareObject(ctx, t, s, anyCalls)
 	}},
-	{"all pages have the resourceVersion of the first", func(ctx context.Context, t *testing.T, s storage.Interface) {
-		kubetest.RunTestListPaging(ctx, t, s)
-	}},
+	{"all pages have the resourceVersion of the first", kubetest.RunTestListPaging},
 	{"pages are of one revision while objects change", testPagesWhileObjectsChange},
-	{"a list of a namespace has its objects only", func(ctx context.Context, t *testing.T, s storage.Interface) {
-		kubetest.RunTestNamespaceScopedList(ctx, t, s)
-	}},
+	{"a list of a namespace has its objects only", kubetest.RunTestNamespaceScopedList},
 }
 
 var watches = []rule{
-	{"a watch shows what its selector sees", func(ctx context.Context, t *testing.T, s storage.Interface) {
-		kubetest.RunTestWatch(ctx, t, s)
-	}},
-	{"a watch of cluster-scoped objects", func(ctx context.Context, t *testing.T, s storage.Interface) {
-		kubetest.RunTestClusterScopedWatch(ctx, t, s)
-	}},
-	{"a watch of a namespace has its objects only", func(ctx context.Context, t *testing.T, s storage.Interface) {
-		kubetest.RunTestNamespaceScopedWatch(ctx, t, s)
-	}},
-	{"a deletion reaches watches", func(ctx context.Context, t *testing.T, s storage.Interface) {
-		kubetest.RunTestDeleteTriggerWatch(ctx, t, s)
-	}},
-	{"a DELETED event has the resourceVersion of the deletion", func(ctx context.Context, t *testing.T, s storage.Interface) {
-		kubetest.RunTestWatchDeleteEventObjectHaveLatestRV(ctx, t, s)
-	}},
+	{"a watch shows what its selector sees", kubetest.RunTestWatch},
+	{"a watch of cluster-scoped objects", kubetest.RunTestClusterScopedWatch},
+	{"a watch of a namespace has its objects only", kubetest.RunTestNamespaceScopedWatch},
+	{"a deletion reaches watches", kubetest.RunTestDeleteTriggerWatch},
+	{"a DELETED event has the resourceVersion of the deletion", kubetest.RunTestWatchDeleteEventObjectHaveLatestRV},
 	{"a watch without a resourceVersion begins with the objects", func(ctx context.Context, t *testing.T, s storage.Interface) {
 		kubetest.RunTestWatchFromZero(ctx, t, s, nil)
 	}},
-	{"a watch from a resourceVersion has what came later", func(ctx context.Context, t *testing.T, s storage.Interface) {
-		kubetest.RunTestWatchFromNonZero(ctx, t, s)
-	}},
-	{"a watch ends with its context", func(ctx context.Context, t *testing.T, s storage.Interface) {
-		kubetest.RunTestWatchContextCancel(ctx, t, s)
-	}},
-	{"a watch says when it has begun", func(ctx context.Context, t *testing.T, s storage.Interface) {
-		kubetest.RunTestWatchInitializationSignal(ctx, t, s)
-	}},
+	{"a watch from a resourceVersion has what came later", kubetest.RunTestWatchFromNonZero},
+	{"a watch ends with its context", kubetest.RunTestWatchContextCancel},
+	{"a watch says when it has begun", kubetest.RunTestWatchInitializationSignal},
 	{"initial events end with a bookmark", testInitialEvents},
-	{"initial events and later ones are those of one object", func(ctx context.Context, t *testing.T, s storage.Interface) {
-		kubetest.RunWatchListMatchSingle(ctx, t, s)
-	}},
+	{"initial events and later ones are those of one object", kubetest.RunWatchListMatchSingle},
 }
 
 var order = []rule{
