@@ -87,11 +87,20 @@ func (s *Store) at(revision int64) (*tree, int64, error) {
 		return nil, 0, errCompacted
 	case revision == 0:
 		revision = s.current
+	case !s.gave(revision):
+		return nil, 0, errCompacted
 	}
 	if later := s.after(revision); later > 0 {
 		return s.history[later-1].after, revision, nil
 	}
 	return s.base, revision, nil
+}
+
+// gave reports whether a revision that is not forgotten is one of this store. Others are of a replica with another history. The caller has
+// the lock.
+func (s *Store) gave(revision int64) bool {
+	i := s.after(revision)
+	return revision == s.compacted || i > 0 && s.history[i-1].revision == revision
 }
 
 // after returns the index of the first change after a revision.

@@ -9,6 +9,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net/http"
 	"strings"
 	"sync"
@@ -54,7 +55,7 @@ type tree = btree.BTree[*entry]
 // change is a revision of the store.
 type change struct {
 	revision int64
-	// old is nil if the object was created, and current is nil if it was deleted.
+	// old is nil if the object was created, and current is nil if it was deleted. Both are nil in a revision without a change.
 	old, current *entry
 	// after are all objects after the change.
 	after *tree
@@ -96,10 +97,18 @@ func New(r storages.Resource, o Options) (*Store, error) {
 		return nil, fmt.Errorf("storage of %s: limits are positive", r.GroupResource)
 	}
 	objects := btree.New(treeDegree, func(a, b *entry) bool { return a.key < b.key })
-	first := time.Now().UnixMicro()
+	first := following(0)
 	return &Store{
 		resource: r, options: o, objects: objects, base: objects.Clone(), current: first, compacted: first, changed: make(chan struct{}),
 	}, nil
+}
+
+// revisionSteps bounds the steps between revisions, in nanoseconds.
+const revisionSteps = 1 << 16
+
+// following returns a revision after another: the time, if that is later, and a random step. So no two replicas count alike.
+func following(revision int64) int64 {
+	return max(revision, time.Now().UnixNano()) + 1 + rand.Int64N(revisionSteps) //nolint:gosec // nothing depends on it being secret
 }
 
 // Close ends all watches, and fails later requests.
@@ -194,7 +203,7 @@ func marksDeleted(old, next *entry) bool {
 
 // apply makes a change, of which old or next may be nil. The caller has the lock.
 func (s *Store) apply(old, next *entry) change {
-	c := change{revision: s.current + 1, old: old, current: next, size: old.bytes() + next.bytes()}
+	c := change{revision: following(s.current), old: old, current: next, size: old.bytes() + next.bytes()}
 	if next != nil {
 		next.revision = c.revision
 		s.versioner.UpdateObject(next.object, uint64(next.revision)) //nolint:errcheck // prepare has done it
@@ -241,12 +250,13 @@ func (s *Store) forget(changes int) {
 	s.history = s.history[changes:]
 }
 
-// Compact forgets what was before a revision. It is for tests. As with etcd, that is a revision of its own.
+// Compact forgets what was before a revision. It is for tests. As with etcd, that is the next revision.
 func (s *Store) Compact(revision int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.forget(s.after(revision))
 	s.current++
+	s.history = append(s.history, change{revision: s.current, after: s.objects.Clone()})
 	s.announce()
 }
 

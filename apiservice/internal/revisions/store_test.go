@@ -4,10 +4,12 @@
 package revisions
 
 import (
+	runtimego "runtime"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
+	"weak"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -128,6 +130,77 @@ func TestAnotherProcessContinuesNoRevision(t *testing.T) {
 	assert.True(t, apierrors.IsResourceExpired(err), "%v", err)
 	_, err = lastError(t, watchFrom(t, s, "9000000000000000000"))
 	assert.True(t, apierrors.IsResourceExpired(err), "of a clock that was ahead: %v", err)
+}
+
+// Both count from the same moment, so each has revisions between those of the other.
+func TestReplicasThatStartTogetherContinueNoRevisionOfEachOther(t *testing.T) {
+	const changes = 200
+	one, other := newStore(t, Options{}), newStore(t, Options{})
+	of := func(s *Store, i int) string {
+		created, err := create(t, s, strconv.Itoa(i), "")
+		require.NoError(t, err)
+		return created.ResourceVersion
+	}
+	var theirs []string
+	own := map[string]bool{}
+	for i := range changes {
+		own[of(one, i)] = true
+		theirs = append(theirs, of(other, i))
+	}
+	for i := changes; of(one, i) <= theirs[changes-1]; i++ {
+		continue // so that none of theirs is yet to come
+	}
+	shared := 0
+	for _, version := range theirs {
+		if own[version] {
+			shared++ // by chance
+			continue
+		}
+		_, err := lastError(t, watchFrom(t, one, version))
+		require.True(t, apierrors.IsResourceExpired(err), "a watch from %s: %v", version, err)
+		exact := storage.ListOptions{
+			ResourceVersion: version, ResourceVersionMatch: metav1.ResourceVersionMatchExact, Recursive: true, Predicate: storage.Everything,
+		}
+		err = one.GetList(t.Context(), "/things/", exact, &metav1.PartialObjectMetadataList{})
+		require.True(t, apierrors.IsResourceExpired(err), "a list of %s: %v", version, err)
+	}
+	assert.Less(t, shared, changes/10)
+}
+
+// The client of a watch may read nothing for hours.
+func TestAWatchThatIsNotReadKeepsNothingThatIsForgotten(t *testing.T) {
+	for name, version := range map[string]string{"with initial objects": "0", "of changes": "now"} {
+		t.Run(name, func(t *testing.T) {
+			s := newStore(t, Options{HistoryChanges: 3})
+			start, err := create(t, s, "a", "")
+			require.NoError(t, err)
+			if version == "now" {
+				version = start.ResourceVersion
+			}
+			w := watchFrom(t, s, version)
+			first, err := create(t, s, "b", "first")
+			require.NoError(t, err)
+			<-w.ResultChan() // a or b, so the watch has begun. It now waits with the next one
+			found, err := s.look("/things/b")
+			require.NoError(t, err)
+			old := weak.Make(found)
+			for i := range 10 {
+				_, err := create(t, s, strconv.Itoa(i), "")
+				require.NoError(t, err)
+			}
+			require.NoError(t, s.Delete(t.Context(), "/things/b", &thing{}, nil, storage.ValidateAllObjectFunc, nil, storage.DeleteOptions{}))
+			for i := range 10 {
+				_, err := create(t, s, "later"+strconv.Itoa(i), "")
+				require.NoError(t, err)
+			}
+			require.Eventually(t, func() bool {
+				runtimego.GC()
+				return old.Value() == nil
+			}, time.Minute, time.Millisecond, "the object of revision %s is still there", first.ResourceVersion)
+			_, err = lastError(t, w)
+			assert.True(t, apierrors.IsResourceExpired(err), "%v", err)
+		})
+	}
 }
 
 func TestNoObjectEndsByTime(t *testing.T) {

@@ -90,20 +90,16 @@ func (w *watcher) run(ctx context.Context, err error) {
 		bookmarks = ticker.C
 	}
 	for err == nil {
-		changes, current, changed, ended := w.store.changes(w.revision)
-		if ended != nil {
-			err = ended
+		var c *change
+		var changed <-chan struct{}
+		if c, changed, err = w.store.next(w.revision); err != nil {
 			break
 		}
-		for _, c := range changes {
-			if err = w.sendChange(ctx, c); err != nil {
-				break
-			}
+		if c != nil {
+			w.revision = c.revision
+			err = w.sendChange(ctx, *c)
+			continue
 		}
-		if err != nil {
-			break
-		}
-		w.revision = current
 		select {
 		case <-ctx.Done():
 			return
@@ -112,6 +108,7 @@ func (w *watcher) run(ctx context.Context, err error) {
 			err = w.sendBookmark(ctx, false)
 		}
 	}
+	w.initial = nil // the client may not read the error for long
 	if ctx.Err() != nil || errors.Is(err, errClosed) {
 		return // the client resumes at another replica
 	}
@@ -120,31 +117,44 @@ func (w *watcher) run(ctx context.Context, err error) {
 		status = apierrors.NewInternalError(err)
 	}
 	failure := status.Status()
-	_ = w.send(ctx, watch.Event{Type: watch.Error, Object: &failure}) // the watch ends in any case
+	select {
+	case <-ctx.Done():
+	case w.result <- watch.Event{Type: watch.Error, Object: &failure}:
+	}
 }
 
-// maxChanges bounds how many changes a watch takes at once, so that a slow one keeps no others from being forgotten.
-const maxChanges = 100
-
-// changes returns the next changes after a revision, the last revision that they reach, and what is closed when there are others.
-func (s *Store) changes(revision int64) ([]change, int64, <-chan struct{}, error) {
+// next returns the first change after a revision. If there is none yet, it returns what is closed by the next one.
+func (s *Store) next(revision int64) (*change, <-chan struct{}, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.closed {
-		return nil, 0, nil, errClosed
+	if err := s.follows(revision); err != nil {
+		return nil, nil, err
 	}
-	if revision < s.compacted {
-		return nil, 0, nil, errExpired
+	if i := s.after(revision); i < len(s.history) {
+		c := s.history[i]
+		c.after = nil // the watch needs no other objects, and keeps none of them
+		return &c, nil, nil
 	}
-	rest := s.history[s.after(revision):]
-	if len(rest) <= maxChanges {
-		return append([]change(nil), rest...), s.current, s.changed, nil
-	}
-	return append([]change(nil), rest[:maxChanges]...), rest[maxChanges-1].revision, closedChannel, nil
+	return nil, s.changed, nil
 }
 
-// closedChannel is that of a watch that need not wait.
-var closedChannel = func() <-chan struct{} { c := make(chan struct{}); close(c); return c }()
+// follows returns an error if a watch cannot go on from a revision. The caller has the lock.
+func (s *Store) follows(revision int64) error {
+	switch {
+	case s.closed:
+		return errClosed
+	case revision < s.compacted || !s.gave(revision):
+		return errExpired
+	}
+	return nil
+}
+
+// remembers returns an error if a watch that waits for its client cannot go on from a revision, and else what is closed by the next change.
+func (s *Store) remembers(revision int64) (<-chan struct{}, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.changed, s.follows(revision)
+}
 
 // sendInitial sends the objects that exist, and the bookmark after them if the client asks for it.
 func (w *watcher) sendInitial(ctx context.Context) error {
@@ -182,7 +192,7 @@ func (w *watcher) sendBookmark(ctx context.Context, endsInitial bool) error {
 
 // sendChange sends what a change means to a client that sees only objects that match.
 func (w *watcher) sendChange(ctx context.Context, c change) error {
-	if !belongs(c.key(), w.key, w.opts.Recursive) {
+	if c.old == nil && c.current == nil || !belongs(c.key(), w.key, w.opts.Recursive) {
 		return nil
 	}
 	var matched, matches bool
@@ -222,12 +232,20 @@ func (c change) key() string {
 	return c.old.key
 }
 
-// send waits until the client takes an event, or the watch ends.
+// send waits until the client takes an event, or the watch ends. It ends if the client takes nothing until the store forgets what the watch
+// goes on from, so that the watch does not keep that.
 func (w *watcher) send(ctx context.Context, event watch.Event) error {
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case w.result <- event:
-		return nil
+	for {
+		changed, err := w.store.remembers(w.revision)
+		if err != nil {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case w.result <- event:
+			return nil
+		case <-changed:
+		}
 	}
 }
