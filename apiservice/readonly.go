@@ -67,6 +67,8 @@ func (r ReadOnly[T]) addHub(t *types, g Group) error {
 	return r.asObjects().addHub(t, g)
 }
 
+func (r ReadOnly[T]) name() string { return r.Name }
+
 func (r ReadOnly[T]) served() []string { return r.Versions }
 
 func (r ReadOnly[T]) stored() bool { return false }

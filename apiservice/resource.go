@@ -26,6 +26,8 @@ import (
 type Resource interface {
 	// addHub prepares the scheme.
 	addHub(*types, Group) error
+	// name returns the plural, or PLURAL/SUBRESOURCE.
+	name() string
 	// served returns the versions that serve the resource: those of the group if empty.
 	served() []string
 	// stored reports whether the resource is kept in etcd.
@@ -115,6 +117,8 @@ func (c Custom) addHub(t *types, g Group) error {
 	return t.addHub(g, c.Example)
 }
 
+func (c Custom) name() string { return c.Name }
+
 func (c Custom) served() []string { return c.Versions }
 
 func (c Custom) stored() bool { return false }
@@ -165,6 +169,8 @@ func (o Objects[T]) addHub(t *types, g Group) error {
 	}
 	return t.addHub(g, newOf[T]())
 }
+
+func (o Objects[T]) name() string { return o.Name }
 
 func (o Objects[T]) served() []string { return o.Versions }
 

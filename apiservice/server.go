@@ -39,6 +39,8 @@ type config struct {
 	backend *backend.Config
 	// served are the resources and subresources in each version, "GROUP/VERSION NAME".
 	served []string
+	// opened are the storages that were made.
+	opened []registryrest.Storage
 }
 
 func newConfig(ctx context.Context, o *completed) (*config, error) {
@@ -157,6 +159,9 @@ func newServer(c *config) (*server, error) {
 
 // abandon frees what was opened for a server that does not come to be because of an error.
 func (c *config) abandon(err error) error {
+	for _, storage := range c.opened {
+		storage.Destroy()
+	}
 	return errors.Join(err, c.generic.SecureServing.Listener.Close(), c.options.service.close())
 }
 
@@ -183,17 +188,18 @@ func (c *config) install(api *genericapiserver.GenericAPIServer) error {
 	for _, g := range c.options.service.Groups {
 		info := genericapiserver.NewDefaultAPIGroupInfo(g.Name, c.options.types.scheme, metav1.ParameterCodec, c.options.types.codecs)
 		for _, resource := range g.Resources {
+			versions := c.enabled(g, resource)
+			if len(versions) == 0 {
+				continue // a storage of it would be used and closed by nothing
+			}
 			storages, err := resource.storages(c.options.environment, g, c.generic.RESTOptionsGetter)
 			if err != nil {
 				return err
 			}
-			versions := resource.served()
-			if len(versions) == 0 {
-				versions = g.Versions
-			}
-			for _, version := range versions {
+			c.opened = slices.AppendSeq(c.opened, maps.Values(storages))
+			for _, gv := range versions {
 				for name, storage := range storages {
-					c.serve(&info, schema.GroupVersion{Group: g.Name, Version: version}, name, storage)
+					c.serve(&info, gv, name, storage)
 				}
 			}
 		}
@@ -207,12 +213,25 @@ func (c *config) install(api *genericapiserver.GenericAPIServer) error {
 	return nil
 }
 
+// enabled are the versions that serve a resource.
+func (c *config) enabled(g Group, r Resource) []schema.GroupVersion {
+	name, _, _ := strings.Cut(r.name(), "/")
+	versions := r.served()
+	if len(versions) == 0 {
+		versions = g.Versions
+	}
+	var enabled []schema.GroupVersion
+	for _, version := range versions {
+		gv := schema.GroupVersion{Group: g.Name, Version: version}
+		if c.generic.MergedResourceConfig.ResourceEnabled(gv.WithResource(name)) {
+			enabled = append(enabled, gv)
+		}
+	}
+	return enabled
+}
+
 // serve adds a resource or subresource to a group, and notes its version as served.
 func (c *config) serve(info *genericapiserver.APIGroupInfo, gv schema.GroupVersion, name string, storage registryrest.Storage) {
-	resource, _, _ := strings.Cut(name, "/")
-	if !c.generic.MergedResourceConfig.ResourceEnabled(gv.WithResource(resource)) {
-		return
-	}
 	if info.VersionedResourcesStorageMap[gv.Version] == nil {
 		info.VersionedResourcesStorageMap[gv.Version] = map[string]registryrest.Storage{}
 	}

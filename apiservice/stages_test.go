@@ -23,6 +23,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/registry/rest"
 	"k8s.io/kube-openapi/pkg/common"
 )
@@ -149,6 +150,47 @@ func TestWhatFailsIsClosed(t *testing.T) {
 			assert.Equal(t, test.want, s.done)
 		})
 	}
+}
+
+// kept is a storage that must be closed.
+type kept struct {
+	now
+	destroy func()
+}
+
+func (k kept) Destroy() { k.destroy() }
+
+// noting returns a resource that notes when its storage is made and closed.
+func (s *stages) noting(name, version string) Custom {
+	return Custom{Name: name, Versions: []string{version}, Example: &moment{}, New: func(*Environment) (rest.Storage, error) {
+		s.note(name)
+		return kept{destroy: func() { s.note(name + " closed") }}, nil
+	}}
+}
+
+func TestAStorageIsClosedIfTheServiceDoesNotStart(t *testing.T) {
+	s, wrong := &stages{}, errors.New("no more")
+	service := s.noted(make(chan struct{}))
+	service.Groups[0].Resources = []Resource{s.noting("first", "v1"), Custom{
+		Name: "second", Example: &moment{}, New: func(*Environment) (rest.Storage, error) { return nil, wrong },
+	}}
+	assert.ErrorIs(t, Run(t.Context(), service, clusterOf(t)...), wrong)
+	assert.Equal(t, []string{"validate", "prepare, with a client: true", "first", "first closed", "close"}, s.done)
+}
+
+func TestADisabledVersionHasNoStorages(t *testing.T) {
+	s, serving := &stages{}, make(chan struct{})
+	service := s.noted(serving)
+	service.AddToScheme = append(service.AddToScheme, func(s *runtime.Scheme) error {
+		s.AddKnownTypeWithName(schema.GroupVersion{Group: clock.Group, Version: "v2"}.WithKind("Moment"), &moment{})
+		return nil
+	})
+	service.Groups[0].Versions = []string{"v1", "v2"}
+	service.Groups[0].Resources = []Resource{s.noting("disabled", "v2"), s.noting("enabled", "v1")}
+	ctx, stop := context.WithCancel(t.Context())
+	go func() { <-serving; stop() }()
+	require.NoError(t, Run(ctx, service, append(clusterOf(t), "--runtime-config=clock.example.com/v2=false")...))
+	assert.Equal(t, []string{"validate", "prepare, with a client: true", "enabled", "hook", "hook ends", "enabled closed", "close"}, s.done)
 }
 
 func TestAServiceNeedsAPort(t *testing.T) {
