@@ -80,6 +80,7 @@ func TestEveryValueOfAnAdditionalServiceDoesSomething(t *testing.T) {
 		{path: "image.pullPolicy", value: "Always", want: "imagePullPolicy: Always"},
 		{path: "groups", value: "[a.example.com, b.example.com]", want: "- --service=wardle=/registry/a.example.com,/registry/b.example.com"},
 		{path: "balance", value: "rendezvous", want: "- --backend-balance=wardle=rendezvous"},
+		{path: "strategy", value: "Recreate", want: "  strategy:\n    type: Recreate\n", alone: true},
 		{path: "etcd.servers", value: "['https://one:2379']", want: "- --etcd-servers=https://one:2379", alone: true},
 		{path: "etcd.secret", value: "mine", want: "name: mine\n", with: "wardle: {etcd: {servers: ['https://one:2379']}}"},
 	} {
@@ -118,6 +119,19 @@ func TestOnlyAnAdditionalServiceThatAsksForThemHasTheKeysOfEncryption(t *testing
 			mounted = mounted || volume.Secret != nil && volume.Secret.SecretName == "keys"
 		}
 		assert.Equal(t, want, mounted, values)
+	}
+}
+
+// Two replicas of it would have different objects.
+func TestAServiceThatKeepsItsObjectsByItselfHasOneReplica(t *testing.T) {
+	const recreate = "services: {wardle: {strategy: Recreate}}"
+	r := render(t, merged(t, wardle, recreate))
+	deployment := find(t, r, "Deployment", "tripod-wardle", &appsv1.Deployment{})
+	assert.Equal(t, appsv1.DeploymentStrategy{Type: appsv1.RecreateDeploymentStrategyType}, deployment.Spec.Strategy)
+	for _, more := range []string{"{replicas: 2}", "{autoscaling: {enabled: true}}"} {
+		text, err := helmTemplate(t, merged(t, wardle, recreate, "services: {wardle: "+more+"}"))
+		require.Error(t, err, more)
+		assert.Contains(t, text+err.Error(), "services.wardle.strategy is Recreate, which is for one replica")
 	}
 }
 

@@ -4,7 +4,7 @@
 // Package memory keeps objects in the memory of the process. They are gone when it ends. It is for what a service can find out again, such
 // as states that nodes report, and for tests.
 //
-// Each replica of a service has objects of its own, so run such a service with one replica.
+// Each replica of a service has objects of its own, so run such a service with one replica, also during upgrades: strategy Recreate.
 package memory
 
 import (

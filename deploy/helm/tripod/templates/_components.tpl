@@ -95,6 +95,7 @@ balance: ""
 encryption: false
 etcd: {enabled: true, servers: [], secret: ""}
 replicas: 1
+strategy: ""
 autoscaling: {enabled: false, minReplicas: 2, maxReplicas: 5, averageCPU: "1", averageMemory: "", metrics: [], behavior: {}}
 podDisruptionBudget: {enabled: true, maxUnavailable: 1}
 resources:

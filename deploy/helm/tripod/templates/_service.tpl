@@ -18,8 +18,8 @@ spec:
   {{- end }}
   {{- /* An old replica stops only when a new one is ready, so that none is missing. */}}
   strategy:
-    {{- if $values.strategy }}
-    type: {{ $values.strategy }}
+    {{- if eq (toString $values.strategy) "Recreate" }}
+    type: Recreate
     {{- else }}
     type: RollingUpdate
     rollingUpdate:
