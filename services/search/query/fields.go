@@ -31,10 +31,10 @@ const (
 //
 // Beyond that, it has the operators "a in (b, c)", "a notin (b, c)", a, and !a, and "a contains (b, c)" and "a startswith (b, c)" for one
 // of some texts in a field, or at its beginning. With an i before them, A to Z are a to z, and with a ! before the field, no text must be
-// there. "a|b" names several fields, one of which must be as the requirement says. Paths are as in status.phase,
-// metadata.annotations['example.com/a'], spec.containers[0].image and spec.containers[].image. Blanks before an operator do not count, and
-// then neither do those around a value. In parentheses, a value may be in double quotes, which lets it have commas, blanks and parentheses,
-// and a backslash lets any character be meant literally.
+// there. a>b, a>=b, a<b and a<=b compare numbers and times. "a|b" names several fields, one of which must be as the requirement says.
+// Paths are as in status.phase, metadata.annotations['example.com/a'], spec.containers[0].image and spec.containers[].image. Blanks before
+// an operator do not count, and then neither do those around a value. In parentheses, a value may be in double quotes, which lets it have
+// commas, blanks and parentheses, and a backslash lets any character be meant literally.
 func ParseFields(text string) ([]Field, error) {
 	p := &fieldParser{text: text}
 	var all []Field
@@ -140,6 +140,12 @@ func (p *fieldParser) requirement() (field Field, err error) {
 	if not {
 		return field, errors.New("expected a comma, contains, or startswith")
 	}
+	for _, c := range comparisons {
+		if p.take(c.sign) {
+			field.Operator = c.operator
+			return field, p.bound(&field)
+		}
+	}
 	switch {
 	case !p.more() || p.text[p.at] == ',':
 		field.Operator = selection.Exists
@@ -153,7 +159,7 @@ func (p *fieldParser) requirement() (field Field, err error) {
 	case p.word("in"):
 		field.Operator = selection.In
 	default:
-		return Field{}, errors.New("expected one of =, ==, !=, in, notin, contains, icontains, startswith, istartswith")
+		return Field{}, errors.New("expected one of =, ==, !=, >, >=, <, <=, in, notin, contains, icontains, startswith, istartswith")
 	}
 	if field.Operator == selection.In || field.Operator == selection.NotIn {
 		p.blanks()
@@ -192,6 +198,18 @@ func (p *fieldParser) texts(field *Field) (err error) {
 		return errors.New("each field contains the empty text")
 	}
 	return nil
+}
+
+// bound reads a number or a time.
+func (p *fieldParser) bound(field *Field) error {
+	value, err := p.literal()
+	if err != nil {
+		return err
+	}
+	value = strings.Trim(value, blank)
+	field.Values = []string{value}
+	field.Bound, err = parseBound(field.Operator, value)
+	return err
 }
 
 // literal reads a value as Kubernetes does.

@@ -19,6 +19,8 @@ type Condition struct {
 	// Text is Contains or StartsWith. IgnoreCase is of the field, and then the values have no upper case.
 	Text       selection.Operator
 	IgnoreCase bool
+	// Bound is there if the value is compared with it.
+	Bound *Bound
 }
 
 // Every reports whether the path goes through each element of a list, one of which must be as the condition says.
@@ -37,8 +39,10 @@ func (f Field) Alternatives(kind schema.GroupKind) (alternatives [][]Condition) 
 	for _, path := range f.Paths {
 		label := labelAt(kind, path)
 		switch {
-		case exists: // Kubernetes cannot ask that, nor for texts, so it is about what the object has
+		case exists: // Kubernetes cannot ask that, nor for texts and bounds, so it is about what the object has
 			alternatives = append(alternatives, []Condition{{Path: path, Exists: true}})
+		case f.Bound != nil:
+			alternatives = append(alternatives, []Condition{{Path: path, Bound: f.Bound}})
 		case text:
 			alternatives = append(alternatives, []Condition{{Path: path, Values: f.texts(), Text: f.Operator, IgnoreCase: f.IgnoreCase}})
 		case label == nil:
@@ -74,7 +78,7 @@ func Lowered(text string) string {
 
 // ComputedKinds returns the kinds of objects of which a field means something else than of others.
 func (f Field) ComputedKinds() (kinds []schema.GroupKind) {
-	if f.Operator == Contains || f.Operator == StartsWith {
+	if f.Operator == Contains || f.Operator == StartsWith || f.Bound != nil {
 		return nil
 	}
 	for kind := range computed {

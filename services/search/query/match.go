@@ -157,6 +157,9 @@ func (c Condition) holdsFor(value jsontext.Value) bool {
 		return value.Kind() != null.Kind()
 	}
 	text, scalar := textOf(value)
+	if c.Bound != nil {
+		return scalar && c.Bound.holds(text)
+	}
 	if c.IgnoreCase {
 		text = Lowered(text)
 	}

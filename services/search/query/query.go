@@ -121,6 +121,8 @@ type Field struct {
 	Not bool
 	// IgnoreCase has A to Z be a to z to Contains and StartsWith.
 	IgnoreCase bool
+	// Bound is there if the operator compares, such as selection.GreaterThan.
+	Bound *Bound
 }
 
 // Operators that look for one of some texts in a field, or at its beginning.

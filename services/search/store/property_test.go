@@ -71,7 +71,7 @@ var (
 		"spec.replicas", "spec.node", "spec.Node", "spec.on", "spec.ratio", "spec.number", "status['a.b/c']", "spec.nested", "spec.none", "spec.list[0].image",
 		"spec.list[1].image", "spec.missing.x", "spec.node[0]", "spec.list[0]", "spec.list.0.image", "spec.list.image", "spec.numbered.1", "spec.numbered[1]",
 		"spec.numbered['-1']", "spec.numbered['~-1']", "spec.numbered['<1']", "spec.\u00e9", "spec.e\u0301", "spec['node ']", "spec.args[0][0]", "spec.args[0]",
-		deep(query.MaxSteps), deep(query.MaxSteps - 1), deep(query.MaxSteps-1) + "[0]",
+		deep(query.MaxSteps), deep(query.MaxSteps - 1), deep(query.MaxSteps-1) + "[0]", "spec.sorted", "spec.moment", "metadata.creationTimestamp",
 	}
 	listPaths = []string{
 		"spec.list[].image", "spec.args[]", "spec.args[][]", "spec.list[].ports[].port", "spec.node[]", "spec.nothing[]", "spec.list[0].ports[].port", "spec.list[].ports[0].port",
@@ -87,6 +87,18 @@ var (
 		"1e-99", "5m\n", "5m ", "+5", ".5", "5.", "5Mib", "5MI", "5ki", "5K", "1E", "1Ei", "NaN", "inf", "1_000", "\u0661", "0x10", "123456789012345678901234567890", "1234567890123456789012345678901",
 		"9007199254740993m", "0.30000000000000004", "0.1234567890123456789012345678901", strings.Repeat("\U0001F600", query.RankLength), strings.Repeat("\U0001F600", query.RankLength) + "a",
 		strings.Repeat("a", query.RankLength-1) + "\u00e9b",
+	}
+	// moments are texts that are times, or nearly so.
+	moments = []string{
+		"2026-11-25T04:00:00Z", "2026-11-25T04:00:00.0Z", "2026-11-25T04:00:00.5Z", "2026-11-25T04:00:00.500Z", "2026-11-25T04:00:00.50000001Z", "2026-11-25T04:00:10Z", "2026-11-25T04:00:01Z", "2026-11-25T04:10:00Z",
+		"2026-11-25T00:00:00Z", "2026-11-20T00:00:00Z", "2026-10-20T00:00:00.000000Z", "0000-00-00T00:00:00Z", "9999-99-99T99:99:99.999999999Z", "2026-02-30T00:00:00Z", "2026-11-25T05:00:00+01:00", "2026-11-25",
+		"2026-11-25T04:00:00Z\n", "2026-11-25T04:00:00Z ", " 2026-11-25T04:00:00Z", "2026-11-25t04:00:00z", "2026-11-25T04:00:00", "2026-11-25T04:00:00.Z", "2026-11-25T04:00:00.1234567890Z", "2026-11-25T04:00:00.5ZZ",
+		"\u0662026-11-25T04:00:00Z", "12026-11-25T04:00:00Z",
+	}
+	// bounds are what fields are compared with.
+	bounds = []string{
+		"0", "1", "-1", "5", "1.0", "500m", "1Gi", "1536Mi", "-5000", "1e21", "0.3", "9007199254740992", "52.5200066", "123456789012345678901234567890", "5E99", "1e-99", "2026",
+		"2026-11-25T04:00:00Z", "2026-11-25T05:00:00.5+01:00", "2026-11-25", "2026-11-25 04:00:10", "now", "now-36500d", "2023-11-14T22:14:00Z", "0000-01-01", "9999-12-31T23:59:59.999999999Z",
 	}
 	// fieldNumbers are numbers as JSON may write them.
 	fieldNumbers = []string{
@@ -147,6 +159,9 @@ func randomObject(r *rand.Rand, cluster string, kind streams.Kind, i int, owners
 		"sorted": func() any {
 			return pick(r, []any{pick(r, sortedValues), pick(r, sortedValues), json.Number(pick(r, fieldNumbers)), fieldValue(r), r.IntN(200), true, nil, map[string]any{}})
 		},
+		"moment": func() any {
+			return pick(r, []any{pick(r, moments), pick(r, moments), pick(r, moments), fieldValue(r), 2026, nil, true, []any{"2026-11-25T04:00:00Z"}})
+		},
 		"on":      func() any { return r.IntN(2) == 0 },
 		"ratio":   func() any { return "1" },
 		"number":  func() any { return json.Number(pick(r, fieldNumbers)) },
@@ -162,7 +177,7 @@ func randomObject(r *rand.Rand, cluster string, kind streams.Kind, i int, owners
 		"args": func() any {
 			args := []any{}
 			for range r.IntN(4) {
-				args = append(args, pick(r, []any{pick(r, fieldValues), r.IntN(12), true, json.Number(pick(r, fieldNumbers)), nil, []any{"1", 2}, map[string]any{"a": "1"}}))
+				args = append(args, pick(r, []any{pick(r, fieldValues), r.IntN(12), true, json.Number(pick(r, fieldNumbers)), pick(r, moments), nil, []any{"1", 2}, map[string]any{"a": "1"}}))
 			}
 			return args
 		},
@@ -296,6 +311,9 @@ func randomQuery(r *rand.Rand, all []known) query.Query {
 	for range r.IntN(3) {
 		q.Fields = append(q.Fields, randomField(r))
 	}
+	if r.IntN(3) == 0 {
+		q.Fields = append(q.Fields, randomBound(r))
+	}
 	if r.IntN(6) == 0 {
 		q.Since = time.Unix(1_700_000_000+int64(r.IntN(100)), int64(r.IntN(2))*500_000_000)
 	}
@@ -351,6 +369,17 @@ func randomField(r *rand.Rand) query.Field {
 		if parsed[0].Operator == query.Contains || parsed[0].Operator == query.StartsWith {
 			parsed[0].Values[i] = pick(r, []string{"n", "N", "e-1", "E-1", "NoDe", "1", " ", "\u00c9", "\u00e9", "\u00df", "S", "%", "_", `\`, "'", "<", "\x00", "\x01", "\uFFFD", "\U0001F600", "0", ".", "-", "nginx:", "X:2"})
 		}
+	}
+	return parsed[0]
+}
+
+// randomBound compares a field with a number or a time.
+func randomBound(r *rand.Rand) query.Field {
+	paths := []string{"spec.replicas", "spec.number", "spec.sorted", "spec.sorted", "spec.moment", "spec.moment", "metadata.creationTimestamp", "spec.args[]", "spec.args[][]", "spec.list[].ports[].port",
+		"spec.sorted|spec.moment", "spec.none", "spec.nested", "status.successful", pick(r, fieldPaths), pick(r, listPaths)}
+	parsed, err := query.ParseFields(pick(r, paths) + pick(r, []string{">", ">=", "<", "<=", " > ", " <= "}) + pick(r, bounds))
+	if err != nil {
+		panic(err)
 	}
 	return parsed[0]
 }

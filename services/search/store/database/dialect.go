@@ -123,6 +123,8 @@ type fieldReader interface {
 	// rankNumber and rankText append the place of a text in an order: those of query.RankOf.
 	rankNumber(s *Statement, text func(*Statement))
 	rankText(s *Statement, text func(*Statement))
+	// moment appends the form of query.MomentOf of a text, or NULL if it is no time.
+	moment(s *Statement, text func(*Statement))
 }
 
 // dialects are all of them once.

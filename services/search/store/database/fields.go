@@ -39,7 +39,7 @@ func (s *Statement) Condition(c query.Condition) {
 // Contained appends a condition that holds for all objects o with one of the values of c, and for few others, if an index helps with it.
 // exact reports whether it holds for no others.
 func (s *Statement) Contained(c query.Condition) (appended, exact bool) {
-	if c.Exists || c.Text != "" || slices.Contains(c.Values, "") {
+	if c.Exists || c.Text != "" || c.Bound != nil || slices.Contains(c.Values, "") {
 		return false, false
 	}
 	return s.dialect.contained(s, c)
@@ -47,6 +47,10 @@ func (s *Statement) Contained(c query.Condition) (appended, exact bool) {
 
 // compare appends that a text is as a condition says.
 func (s *Statement) compare(c query.Condition, text func()) {
+	if c.Bound != nil {
+		s.bounded(*c.Bound, text)
+		return
+	}
 	if c.IgnoreCase {
 		text = s.dialect.lower(s, c.Values, text)
 	} else {
@@ -67,6 +71,23 @@ func (s *Statement) compare(c query.Condition, text func()) {
 		s.Add(at)
 	}
 	s.Add(")")
+}
+
+// bounded appends that a text is a number or a time that meets a bound. It is false or NULL for all other texts.
+func (s *Statement) bounded(b query.Bound, text func()) {
+	of := func(*Statement) { text() }
+	if b.Moment != "" {
+		s.dialect.moment(s, of)
+		s.Add(" "+b.Sign()+" ?", b.Moment)
+		return
+	}
+	other := query.NoNumber
+	if b.Upwards() {
+		other = query.AnyText
+	}
+	s.Add("NULLIF(")
+	s.dialect.rankNumber(s, of)
+	s.Add(fmt.Sprintf(", %g) %s ?", other, b.Sign()), b.Number)
 }
 
 // listReader is a dialect that reads lists as tables.

@@ -269,3 +269,11 @@ func (mysqlFamily) rankText(s *Statement, text func(*Statement)) {
 	text(s.Add("CAST(LEFT(COALESCE("))
 	s.Add(fmt.Sprintf(", ''), %d) AS BINARY)", query.RankLength))
 }
+
+// moment keeps its pattern from a line break at the end, before which the end of a pattern may be.
+func (mysqlFamily) moment(s *Statement, text func(*Statement)) {
+	text(s.Add("(CASE WHEN "))
+	text(s.Add(" COLLATE utf8mb4_bin REGEXP ? AND ", query.MomentPattern))
+	text(s.Add(" NOT LIKE ? THEN CAST(REGEXP_REPLACE(", "%\n"))
+	s.Add(", ?, '') AS BINARY) END)", "["+query.MomentEnd+"]+$")
+}

@@ -363,3 +363,9 @@ func (postgres) rankText(s *Statement, text func(*Statement)) {
 	text(s.Add("left(COALESCE("))
 	s.Add(fmt.Sprintf(`, ''), %d) COLLATE "C"`, query.RankLength))
 }
+
+func (postgres) moment(s *Statement, text func(*Statement)) {
+	text(s.Add("(CASE WHEN "))
+	text(s.Add(" ~ ? THEN rtrim(", query.MomentPattern))
+	s.Add(`, ?) COLLATE "C" END)`, query.MomentEnd)
+}

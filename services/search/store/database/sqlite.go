@@ -241,12 +241,28 @@ func below(s *Statement, table string, path []query.Step) {
 // numbers in its own way.
 const rankFunction = "search_rank"
 
+// momentFunction is the name of a function of SQLite that has query.MomentOf.
+const momentFunction = "search_moment"
+
 func init() {
 	sqlitedriver.MustRegisterDeterministicScalarFunction(rankFunction, 1,
 		func(_ *sqlitedriver.FunctionContext, args []driver.Value) (driver.Value, error) {
 			text, _ := args[0].(string)
 			return query.RankOf(text).Number, nil
 		})
+	sqlitedriver.MustRegisterDeterministicScalarFunction(momentFunction, 1,
+		func(_ *sqlitedriver.FunctionContext, args []driver.Value) (driver.Value, error) {
+			text, _ := args[0].(string)
+			if moment := query.MomentOf(text); moment != "" {
+				return moment, nil
+			}
+			return nil, nil
+		})
+}
+
+func (sqlite) moment(s *Statement, text func(*Statement)) {
+	text(s.Add(momentFunction + "("))
+	s.Add(")")
 }
 
 func (sqlite) rankNumber(s *Statement, text func(*Statement)) {
