@@ -31,6 +31,7 @@ func commands(q query.Query, found *results) string {
 	}
 	for _, parameter := range [][2]string{
 		{"clusters", "clusters"}, {"names", "names"}, {"namespaces", "namespaces"}, {"ownerUID", "owner-uid"}, {"at", "at"},
+		{"groupBy", "group-by"},
 	} {
 		if value := values.Get(parameter[0]); value != "" {
 			labels = append(labels, parameters+parameter[1]+" in ("+value+")")
@@ -48,7 +49,7 @@ func commands(q query.Query, found *results) string {
 			return "" // kubectl sends these as labels
 		}
 	}
-	for _, by := range q.Values("sort") {
+	for _, by := range append(q.Values("sort"), q.Values("count")...) {
 		if !isLabel(strings.TrimPrefix(by, "-")) {
 			return ""
 		}

@@ -51,7 +51,8 @@ type resultColumn struct {
 
 type resultRow struct {
 	identity
-	Cells []string
+	Cells  []string
+	labels map[string]string
 }
 
 // find asks search for a page.
@@ -65,20 +66,33 @@ func (c *console) find(ctx context.Context, q query.Query, token string) (*resul
 	if token != "" {
 		r.values.Set("continue", token)
 	}
+	if err := c.aim(q, r); err != nil {
+		return nil, err
+	}
+	if r.mapping != nil {
+		return r, c.table(ctx, r)
+	}
+	r.values.Set("onlyMetadata", "true")
+	return r, c.collection(ctx, r)
+}
+
+// aim sets the path of the kinds that a query names.
+func (c *console) aim(q query.Query, r *results) error {
 	var mappings []*meta.RESTMapping
 	for _, kind := range q.Values("kind") {
 		mapping, err := c.hub.Find(kind)
 		if err != nil {
-			return nil, err
+			return err
 		}
 		mappings = append(mappings, mapping)
 	}
 	if len(mappings) == 1 {
 		r.mapping = mappings[0]
-		return r, c.table(ctx, r)
+		resource := r.mapping.Resource
+		r.path = hub.Resources + groupPath(resource.Group, resource.Version) + "/" + url.PathEscape(resource.Resource)
+		return nil
 	}
 	r.path = hub.Collections
-	r.values.Set("onlyMetadata", "true")
 	r.values.Set("groups", "*")
 	var resources []string
 	for _, mapping := range mappings {
@@ -88,13 +102,12 @@ func (c *console) find(ctx context.Context, q query.Query, token string) (*resul
 		r.values.Del("groups")
 		r.values.Set("resources", strings.Join(resources, ","))
 	}
-	return r, c.collection(ctx, r)
+	return nil
 }
 
 // table reads objects of one kind, with the columns of their clusters.
 func (c *console) table(ctx context.Context, r *results) error {
 	resource := r.mapping.Resource
-	r.path = hub.Resources + groupPath(resource.Group, resource.Version) + "/" + url.PathEscape(resource.Resource)
 	answer, err := c.hub.Get(ctx, r.path, r.values, hub.TableType)
 	if err != nil {
 		return err
@@ -119,7 +132,7 @@ func (c *console) table(ctx context.Context, r *results) error {
 		}
 		found := resultRow{identity: identity{
 			object.Annotations[v1beta1.ClusterAnnotation], resource.Group, resource.Version, resource.Resource, object.Namespace, object.Name,
-		}}
+		}, labels: object.Labels}
 		for i, cell := range row.Cells {
 			found.Cells = append(found.Cells, cellText(cell))
 			if i == 0 && namespaced {
@@ -188,6 +201,7 @@ func (c *console) collection(ctx context.Context, r *results) error {
 		r.Rows = append(r.Rows, resultRow{
 			identity: identity{cluster, kind.Group, kind.Version, page.resource(kind), object.Namespace, object.Name},
 			Cells:    []string{cluster, object.Namespace, kindText(kind), object.Name, ageOf(object.CreationTimestamp.Time)},
+			labels:   object.Labels,
 		})
 	}
 	return nil
@@ -212,6 +226,7 @@ func ageOf(since time.Time) string {
 type searchPage struct {
 	layout
 	Chips   []chip
+	CountBy []countLink
 	Started bool
 	Columns []headColumn
 	Rows    []shownRow
@@ -251,6 +266,13 @@ type shownCell struct {
 	Link bool
 }
 
+func chipsOf(q query.Query) (chips []chip) {
+	for i, part := range q.Parts {
+		chips = append(chips, chip{part.String(), linkTo(q.Without(i), "")})
+	}
+	return chips
+}
+
 func linkTo(q query.Query, token string) string {
 	values := url.Values{"q": {q.String()}}
 	if token != "" {
@@ -266,17 +288,19 @@ func (c *console) search(req *http.Request) (model, error) {
 	if err != nil {
 		return nil, badRequest{err}
 	}
+	if q.GroupBy() != "" {
+		return c.counts(req.Context(), q)
+	}
 	page := &searchPage{layout: layout{Title: "Search", Text: values.Get("q")}, Started: len(q.Parts) > 0}
 	if page.Started {
 		page.Title = q.String() + " - Search"
 	}
-	for i, part := range q.Parts {
-		page.Chips = append(page.Chips, chip{part.String(), linkTo(q.Without(i), "")})
-	}
+	page.Chips, page.CountBy = chipsOf(q), countLinks(q)
 	found, err := c.find(req.Context(), q, values.Get("continue"))
 	if err != nil {
 		return nil, err
 	}
+	page.labels = labelParts(found)
 	page.Notes, page.Ages = found.Warnings, agesOf(found.Staleness)
 	if past := q.Values("at"); len(past) > 0 {
 		page.Past = past[len(past)-1]

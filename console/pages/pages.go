@@ -20,6 +20,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/tripod-k8s/tripod/console/hub"
+	"github.com/tripod-k8s/tripod/console/query"
 	"github.com/tripod-k8s/tripod/local/up"
 )
 
@@ -30,7 +31,7 @@ var files embed.FS
 var templates = func() map[string]*template.Template {
 	all := map[string]*template.Template{}
 	layout := template.Must(template.ParseFS(files, "templates/layout.html"))
-	for _, name := range []string{"search", "object", "compare", "services", "error"} {
+	for _, name := range []string{"search", "counts", "object", "compare", "services", "error"} {
 		all[name] = template.Must(template.Must(layout.Clone()).ParseFS(files, "templates/"+name+".html"))
 	}
 	return all
@@ -44,6 +45,10 @@ type console struct {
 
 	mu     sync.Mutex
 	reader string
+
+	partsMu    sync.Mutex
+	partsUntil time.Time
+	knownParts []query.Part
 }
 
 // New returns the pages. Services returns the state of the instance on this machine, and is nil if there is none.
@@ -78,8 +83,11 @@ type layout struct {
 	Server, Reader string
 	// Services is whether the console has that page.
 	Services bool
-	// Text is that of the search box.
-	Text string
+	// Text is that of the search box, and Options complete it.
+	Text    string
+	Options []string
+	// labels are parts for the labels of objects on the page.
+	labels []query.Part
 }
 
 func (l *layout) base() *layout { return l }
@@ -107,7 +115,11 @@ func (c *console) page(name string, fill func(*http.Request) (model, error)) htt
 			c.render(w, req, name, code, m)
 			return
 		}
-		c.render(w, req, name, code, m)
+		as := name
+		if _, counted := m.(*countsPage); counted {
+			as = "counts"
+		}
+		c.render(w, req, as, code, m)
 	}
 }
 
@@ -133,6 +145,7 @@ func (c *console) render(w http.ResponseWriter, req *http.Request, name string, 
 	if l.Text == "" {
 		l.Text = req.URL.Query().Get("q")
 	}
+	l.Options = c.options(req.Context(), l.Text, l.labels)
 	var text bytes.Buffer
 	if err := templates[name].ExecuteTemplate(&text, "layout.html", m); err != nil {
 		http.Error(w, "The page cannot be made: "+err.Error(), http.StatusInternalServerError)

@@ -8,9 +8,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"html"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -31,7 +34,11 @@ const evil = `"><script>alert(1)</script><img src=x onerror=alert(1)>`
 // serving returns the pages of a console whose search answers by path.
 func serving(t *testing.T, answers map[string]any) http.Handler {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
-		answer, found := answers[strings.TrimPrefix(req.URL.Path, "/apis/clusterpedia.io/v1beta1")]
+		path := strings.TrimPrefix(req.URL.Path, "/apis/clusterpedia.io/v1beta1")
+		if by := req.URL.Query().Get("groupBy"); answers[path+" "+by] != nil {
+			path += " " + by
+		}
+		answer, found := answers[path]
 		if !found {
 			w.WriteHeader(http.StatusNotFound)
 			answer = map[string]any{"kind": "Status", "message": "no " + evil}
@@ -111,6 +118,64 @@ func TestHostileTextStaysText(t *testing.T) {
 	assert.Contains(t, text, "1 object on this page, 7 more follow")
 	assert.Contains(t, text, "<strong>old copy,</strong> 75s")
 	assert.Contains(t, text, "<li>east: 3s</li>")
+}
+
+func TestCountsLeadToTheirObjects(t *testing.T) {
+	t.Parallel()
+	long := strings.Repeat("x", 256)
+	pages := serving(t, map[string]any{"/collectionresources/any": map[string]any{
+		"groupBy": []string{"cluster", "group", "resource", "spec.a"}, "total": 8, "otherGroups": 3, "otherCount": 2, "groups": []any{
+			map[string]any{"values": []string{evil, "apps", "deployments", evil}, "count": 3},
+			map[string]any{"values": []string{"east", "", "pods", ""}, "count": 1},
+			map[string]any{"values": []string{"east", "", "pods", "(object or list)"}, "count": 1},
+			map[string]any{"values": []string{"east", "", "pods", long}, "count": 1},
+		},
+	}})
+	answer := get(t, pages, "/?q="+url.QueryEscape("front count:cluster count:kind count:spec.a"))
+	require.Equal(t, http.StatusOK, answer.Code, answer.Body)
+	text := answer.Body.String()
+	assert.NotContains(t, text, "<script")
+	assert.NotContains(t, text, "<img src=x")
+	assert.Contains(t, text, "3 more groups have 2 objects.")
+	assert.Contains(t, text, "8 objects.")
+	assert.Contains(t, text, "<td>3</td><td>37.5 %</td>")
+	for _, q := range []string{
+		`front cluster:east kind:pods field:spec.a=`, `front cluster:east kind:pods field:"spec.a startswith (` + long + `)"`, `front`, `front count:namespace`,
+	} {
+		assert.Contains(t, html.UnescapeString(text), `href="?`+url.Values{"q": {q}}.Encode()+`"`)
+	}
+	assert.Equal(t, 3, strings.Count(text, `<th scope="row"><a `), "an object or a list cannot be looked for")
+
+	pages = serving(t, map[string]any{"/collectionresources/any": map[string]any{"groups": []any{map[string]any{"values": []string{"x"}, "count": 1}}}})
+	assert.Equal(t, http.StatusBadGateway, get(t, pages, "/?q=count:kind").Code)
+}
+
+// TestTheBoxIsCompleted holds for what search shows only, and not for text that would look like something else.
+func TestTheBoxIsCompleted(t *testing.T) {
+	t.Parallel()
+	groups := func(values ...[]string) any {
+		var all []any
+		for _, v := range values {
+			all = append(all, map[string]any{"values": v, "count": 1})
+		}
+		return map[string]any{"groups": all}
+	}
+	pages := serving(t, map[string]any{
+		"/collectionresources/any":                   map[string]any{},
+		"/collectionresources/any cluster,namespace": groups([]string{"east", "shop"}, []string{"east", ""}, []string{"we\u202est", evil}, []string{"one"}),
+		"/collectionresources/any group,kind":        groups([]string{"", "Pod"}, []string{"example.com", "Boat"}, []string{"apps", "Deployment"}),
+	})
+	options := func(text string) (all []string) {
+		for _, found := range regexp.MustCompile(`<option value="([^"]*)">`).FindAllStringSubmatch(get(t, pages, "/?q="+url.QueryEscape(text)).Body.String(), -1) {
+			all = append(all, html.UnescapeString(found[1]))
+		}
+		return all
+	}
+	assert.Equal(t, []string{"cluster:east", "kind:Boat.example.com", "kind:Deployment", "kind:Pod", `namespace:"` + strings.ReplaceAll(evil, `"`, `\"`) + `"`, "namespace:shop"}, options(""))
+	assert.Equal(t, []string{"front namespace:shop cluster:east", "front namespace:shop kind:Boat.example.com", "front namespace:shop kind:Deployment", "front namespace:shop kind:Pod"}, slices.DeleteFunc(options("front  namespace:shop"),
+		func(o string) bool { return strings.Contains(o, "script") }))
+	assert.Empty(t, options(strings.Repeat("x", 300)))
+	assert.NotContains(t, get(t, pages, "/?q="+strings.Repeat("x", 300)).Body.String(), "datalist")
 }
 
 func TestPathsDoNotLeaveTheObject(t *testing.T) {

@@ -8,6 +8,9 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"unicode/utf8"
+
+	search "github.com/tripod-k8s/tripod/services/search/query"
 )
 
 // Bounds of a query. Search has its own.
@@ -26,7 +29,7 @@ type Query struct{ Parts []Part }
 var keys = map[string]string{
 	"kind": "kind", "k": "kind", "cluster": "cluster", "c": "cluster", "namespace": "namespace", "ns": "namespace", "n": "namespace",
 	"name": "name", "label": "label", "l": "label", "field": "field", "f": "field", "image": "image", "owner": "owner", "at": "at",
-	"sort": "sort",
+	"sort": "sort", "count": "count",
 }
 
 // Parse reads the text of the box.
@@ -60,6 +63,7 @@ func Parse(text string) (Query, error) {
 var examples = map[string]string{
 	"kind": "kind:Pod", "cluster": "cluster:east", "namespace": "namespace:web", "name": "name:front", "label": "label:app=web",
 	"field": "field:status.phase=Failed", "image": "image:nginx", "owner": "owner:UID", "at": "at:5m", "sort": "sort:-created",
+	"count": "count:namespace",
 }
 
 type token struct {
@@ -136,6 +140,11 @@ func (q Query) With(key, value string) Query {
 	return Query{append(parts, Part{key, value})}
 }
 
+// Objects returns the query without what objects are counted by.
+func (q Query) Objects() Query {
+	return Query{slices.DeleteFunc(slices.Clone(q.Parts), func(p Part) bool { return p.Key == countKey })}
+}
+
 // Values returns the values of a key. The empty key is that of words.
 func (q Query) Values(key string) (values []string) {
 	for _, part := range q.Parts {
@@ -152,6 +161,45 @@ const imageFields = "spec.containers[].image|spec.template.spec.containers[].ima
 // columns are those that search sorts by. Another value of sort is a path of a field.
 var columns = map[string]string{
 	"cluster": "cluster", "namespace": "namespace", "name": "name", "kind": "kind", "created": "created_at", "age": "created_at",
+}
+
+// countKey is the key of what objects are counted by.
+const countKey = "count"
+
+// ByKind is a value of count: for kinds. Kinds of different groups may have the same name, so search counts them by their resources.
+const ByKind = "kind"
+
+// GroupBy returns the parameter groupBy of search, or nothing if objects are not counted.
+func (q Query) GroupBy() string {
+	var columns []string
+	for _, by := range q.Values(countKey) {
+		if by == ByKind {
+			by = "group,resource"
+		}
+		columns = append(columns, by)
+	}
+	return strings.Join(columns, ",")
+}
+
+// groupLength is how many characters of a text search counts by.
+const groupLength = 256
+
+// Having returns a field selector of the objects that search counts with a value of a field.
+func Having(path, value string) string {
+	switch {
+	case value == "" && isComputed(path): // of which Kubernetes says another value if it is not there
+		return "!" + path
+	case value == "":
+		return path + "="
+	case utf8.RuneCountInString(value) >= groupLength:
+		return path + " startswith (" + escaper.Replace(value) + ")"
+	}
+	return path + " in (" + escaper.Replace(value) + ")"
+}
+
+func isComputed(path string) bool {
+	fields, err := search.ParseFields(path + "=")
+	return err == nil && len(fields) == 1 && len(fields[0].ComputedKinds()) > 0
 }
 
 // Parameters returns the parameters of search, without those of the kind and the page.
@@ -197,4 +245,4 @@ func (q Query) Parameters() url.Values {
 }
 
 // escaper has each character of a text in a list of a field selector be meant literally.
-var escaper = strings.NewReplacer(`\`, `\\`, `"`, `\"`, ",", `\,`, "(", `\(`, ")", `\)`, " ", `\ `, "\t", "\\\t", "\n", "\\\n")
+var escaper = strings.NewReplacer(`\`, `\\`, `"`, `\"`, ",", `\,`, "(", `\(`, ")", `\)`, " ", `\ `, "\t", "\\\t", "\n", "\\\n", "\r", "\\\r")

@@ -4,10 +4,13 @@
 package query
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	search "github.com/tripod-k8s/tripod/services/search/query"
 )
 
 func TestParametersOfTheBox(t *testing.T) {
@@ -56,6 +59,31 @@ func TestChipsAreRemovedAndReplaced(t *testing.T) {
 	assert.Equal(t, `front "a b" sort:name`, q.Without(0).String())
 	assert.Equal(t, `kind:Pod front "a b" sort:-name`, q.With("sort", "-name").String())
 	assert.Equal(t, []string{"front", "a b"}, q.Values(""))
+}
+
+func TestCountsAndTheirGroups(t *testing.T) {
+	t.Parallel()
+	q, err := Parse("front count:kind count:status.phase sort:name")
+	require.NoError(t, err)
+	assert.Equal(t, "group,resource,status.phase", q.GroupBy())
+	assert.Equal(t, "front sort:name", q.Objects().String())
+	assert.Empty(t, q.Objects().GroupBy())
+	for _, test := range [][3]string{
+		{"status.phase", "Running", "status.phase in (Running)"},
+		{"status.phase", "", "status.phase="},
+		{"spec.unschedulable", "", "!spec.unschedulable"},
+		{"metadata.annotations['a b']", `a "b", (c)\` + "\r\n\t", `metadata.annotations['a b'] in (a\ \"b\"\,\ \(c\)\\` + "\\\r\\\n\\\t)"},
+		{"spec.x", strings.Repeat("ä", 256), "spec.x startswith (" + strings.Repeat("ä", 256) + ")"},
+	} {
+		selector := Having(test[0], test[1])
+		assert.Equal(t, test[2], selector)
+		fields, err := search.ParseFields(selector)
+		require.NoError(t, err, selector)
+		require.Len(t, fields, 1, selector)
+		if test[1] != "" {
+			assert.Equal(t, []string{test[1]}, fields[0].Values, selector)
+		}
+	}
 }
 
 // FuzzParse has the text of a query read as the same query.
