@@ -20,8 +20,10 @@ import (
 
 // elsewhere has the registry of Kubernetes keep the objects of a resource in an author's storage.
 type elsewhere struct {
-	open  storages.Open
-	types *types
+	open          storages.Open
+	types         *types
+	clusterScoped bool
+	admit         func(object, old runtime.Object) error
 }
 
 var _ generic.RESTOptionsGetter = elsewhere{}
@@ -45,7 +47,8 @@ func (e elsewhere) decorate(
 	_ storage.AttrFunc, _ storage.IndexerFuncs, _ *cache.Indexers,
 ) (storage.Interface, factory.DestroyFunc, error) {
 	store, stop, err := e.open(storages.Resource{
-		GroupResource: config.GroupResource, Prefix: prefix + "/", Codec: config.Codec, New: newObject, NewList: newList,
+		GroupResource: config.GroupResource, Prefix: prefix + "/", ClusterScoped: e.clusterScoped, Admit: e.admit,
+		Codec: config.Codec, New: newObject, NewList: newList,
 	})
 	if stop != nil { // each served version has a registry, and each of these stops it
 		stop = sync.OnceFunc(stop)

@@ -208,7 +208,7 @@ func (o Objects[T]) storages(e *Environment, g Group, getter generic.RESTOptions
 		TableConvertor:            newTable(resource, o.Columns),
 	}
 	if o.Storage != nil {
-		getter = elsewhere{o.Storage, e.types}
+		getter = elsewhere{o.Storage, e.types, o.ClusterScoped, s.admitStored}
 	}
 	if err := store.CompleteWithOptions(&generic.StoreOptions{RESTOptions: getter, AttrFunc: s.attributes}); err != nil {
 		return nil, fmt.Errorf("resource %s: %w", o.Name, err)

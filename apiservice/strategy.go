@@ -9,6 +9,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/api/validation"
+	"k8s.io/apimachinery/pkg/api/validation/path"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
@@ -96,6 +98,23 @@ func (s strategy[T]) ValidateUpdate(ctx context.Context, object, old runtime.Obj
 	return s.Objects.ValidateUpdate(ctx, object.(T), old.(T))
 }
 
+// admitStored is an Admit of [storages.Resource].
+func (s strategy[T]) admitStored(object, old runtime.Object) error {
+	if s.Status && old != nil {
+		generation := generationOf(old)
+		if !sameSpec(object, old) {
+			generation++
+		}
+		setGeneration(object, generation)
+	}
+	errs := validation.ValidateObjectMetaAccessor(
+		mustAccess(object), !s.ClusterScoped, path.ValidatePathSegmentName, field.NewPath("metadata"))
+	if old == nil {
+		return append(errs, s.Validate(context.Background(), object)...).ToAggregate()
+	}
+	return append(errs, s.ValidateUpdate(context.Background(), object, old)...).ToAggregate()
+}
+
 // GetResetFields implements rest.ResetFieldsStrategy.
 func (s strategy[T]) GetResetFields() map[fieldpath.APIVersion]*fieldpath.Set {
 	if !s.Status {
@@ -171,6 +190,14 @@ func generationOf(object runtime.Object) int64 { return mustAccess(object).GetGe
 
 func setGeneration(object runtime.Object, generation int64) {
 	mustAccess(object).SetGeneration(generation)
+}
+
+// sameSpec reports whether two objects differ only in their metadata and their status.
+func sameSpec(a, b runtime.Object) bool {
+	a, b = a.DeepCopyObject(), b.DeepCopyObject()
+	part(a, statusField).SetZero()
+	part(b, statusField).SetZero()
+	return sameBesidesMetadata(a, b)
 }
 
 // sameBesidesMetadata reports whether two objects differ only in their metadata.

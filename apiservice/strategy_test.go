@@ -4,6 +4,7 @@
 package apiservice
 
 import (
+	"context"
 	"reflect"
 	"testing"
 
@@ -14,6 +15,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/apiserver/pkg/registry/rest"
 	"k8s.io/kube-openapi/pkg/common"
 )
@@ -140,3 +142,32 @@ func TestWrongServices(t *testing.T) {
 }
 
 func definitions(common.ReferenceCallback) map[string]common.OpenAPIDefinition { return nil }
+
+// An editor of a file knows nothing of generations.
+func TestAnObjectFromElsewhereIsAdmittedAsAnUpdateIs(t *testing.T) {
+	s := newStrategy(Objects[*appsv1.Deployment]{
+		Status: true,
+		Validate: func(_ context.Context, d *appsv1.Deployment) field.ErrorList {
+			if *d.Spec.Replicas < 0 {
+				return field.ErrorList{field.Invalid(field.NewPath("spec", "replicas"), *d.Spec.Replicas, "must not be negative")}
+			}
+			return nil
+		},
+	}, nil, apps)
+	in := func(namespace string, d *appsv1.Deployment) *appsv1.Deployment {
+		d.Namespace = namespace
+		return d
+	}
+	for name, test := range map[string]struct {
+		replicas, ready int32
+		generation      int64
+	}{"another spec": {2, 1, 8}, "another status": {1, 2, 7}, "the same": {1, 1, 7}} {
+		object := in("shop", deployment(test.replicas, test.ready))
+		require.NoError(t, s.admitStored(object, in("shop", deployment(1, 1))), name)
+		assert.Equal(t, test.generation, object.Generation, name)
+	}
+	require.NoError(t, s.admitStored(in("shop", deployment(1, 1)), nil))
+	require.ErrorContains(t, s.admitStored(in("shop", deployment(-1, 1)), nil), "must not be negative")
+	require.ErrorContains(t, s.admitStored(in("shop", deployment(-1, 1)), deployment(1, 1)), "must not be negative")
+	require.ErrorContains(t, s.admitStored(deployment(1, 1), nil), "metadata.namespace: Required value")
+}

@@ -22,6 +22,11 @@ type Resource struct {
 	GroupResource schema.GroupResource
 	// Prefix begins the keys of all objects. It begins and ends with "/". NAMESPACE/NAME follows, or NAME if the resource is cluster-scoped.
 	Prefix string
+	// ClusterScoped objects are in no namespace.
+	ClusterScoped bool
+	// Admit is called with an object that did not come through the API, such as one in a file that an editor has changed, and the object whose
+	// place it takes, which may be nil. It sets metadata.generation, and returns what is wrong. Admit may be nil.
+	Admit func(object, old runtime.Object) error
 	// Codec encodes objects in the version in which they are stored, and decodes them to the type that validation and admission see.
 	Codec runtime.Codec
 	// New and NewList return an empty object and an empty list of the latter type.

@@ -13,9 +13,10 @@ import (
 )
 
 // Replace makes objects, by their keys, all that the store has. Each that differs is a change of its own, but no reader sees some of them
-// only. If one of the objects cannot be encoded, or there is no room for all, nothing changes. Nothing else may write meanwhile. Replace
-// changes the objects.
+// only. If one of the objects cannot be encoded, or there is no room for all, nothing changes. Replace changes the objects.
 func (s *Store) Replace(objects map[string]runtime.Object) error {
+	s.writing.Lock()
+	defer s.writing.Unlock()
 	now, _, err := s.at(0)
 	if err != nil {
 		return err
@@ -68,6 +69,55 @@ func (s *Store) Replace(objects map[string]runtime.Object) error {
 	s.trim(len(pairs))
 	if len(pairs) > 0 {
 		s.announce()
+	}
+	return nil
+}
+
+// Exclusively calls a function while nothing else writes.
+func (s *Store) Exclusively(f func()) {
+	s.writing.Lock()
+	defer s.writing.Unlock()
+	f()
+}
+
+// Set makes an object, which it changes, that of a key, or deletes that if it is nil. It keeps nothing: it is for what is kept already.
+// Only a Keep and what Exclusively calls call it.
+func (s *Store) Set(key string, object runtime.Object) error {
+	key, err := s.key(key, false)
+	if err != nil {
+		return err
+	}
+	old, err := s.look(key)
+	if err != nil {
+		return err
+	}
+	var next *entry
+	if object != nil {
+		data, err := s.encode(object)
+		if err != nil {
+			return err
+		}
+		if old != nil && bytes.Equal(old.data, data) {
+			return nil
+		}
+		if next, err = s.prepare(key, data); err != nil {
+			return err
+		}
+	}
+	if old == nil && next == nil {
+		return nil
+	}
+	if err := s.accepts(key, old, next); err != nil {
+		return err
+	}
+	s.put(old, next)
+	return nil
+}
+
+// Object returns a copy of the latest revision of an object, or nil.
+func (s *Store) Object(key string) runtime.Object {
+	if found, err := s.look(key); err == nil && found != nil {
+		return found.object.DeepCopyObject()
 	}
 	return nil
 }

@@ -67,8 +67,11 @@ type Store struct {
 	resource  storages.Resource
 	options   Options
 	versioner storage.APIObjectVersioner
+	keep      Keep
 
-	mu sync.Mutex
+	// writing is held by what writes. It is locked before mu, and held while keep works.
+	writing sync.Mutex
+	mu      sync.Mutex
 	// objects are those of revision current. size is that of their data.
 	objects *tree
 	current int64
@@ -111,6 +114,14 @@ func following(revision int64) int64 {
 	return max(revision, time.Now().UnixNano()) + 1 + rand.Int64N(revisionSteps) //nolint:gosec // nothing depends on it being secret
 }
 
+// Keep writes an object where it outlasts the process, before any reader sees it, or removes it if data is nil. If it returns
+// ErrConflict, because it has set another revision of the object, the write is tried again with that. After any other error, the store
+// does not change.
+type Keep func(key string, data []byte) error
+
+// KeepBy makes the store keep objects. It is called before anything else uses the store.
+func (s *Store) KeepBy(keep Keep) { s.keep = keep }
+
 // Close ends all watches, and fails later requests.
 func (s *Store) Close() {
 	s.mu.Lock()
@@ -129,8 +140,8 @@ func (s *Store) key(key string, recursive bool) (string, error) {
 	return storage.PrepareKey(s.resource.Prefix, key, recursive)
 }
 
-// errConflict says that an object is no longer in the revision that a write expects.
-var errConflict = errors.New("the object has changed")
+// ErrConflict says that an object is no longer in the revision that a write expects.
+var ErrConflict = errors.New("the object has changed")
 
 // look returns the latest revision of an object, or nil.
 func (s *Store) look(key string) (*entry, error) {
@@ -174,21 +185,45 @@ func (s *Store) commit(key string, old *entry, data []byte) (change, error) {
 			return change{}, err
 		}
 	}
+	s.writing.Lock()
+	defer s.writing.Unlock()
+	if err := s.accepts(key, old, next); err != nil {
+		return change{}, err
+	}
+	if s.keep != nil {
+		if err := s.keep(key, data); err != nil {
+			return change{}, err
+		}
+	}
+	return s.put(old, next), nil
+}
+
+// accepts returns an error if a write cannot be done.
+func (s *Store) accepts(key string, old, next *entry) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
-		return change{}, errClosed
+		return errClosed
 	}
 	if found, _ := s.objects.Get(&entry{key: key}); found != old {
-		return change{}, errConflict
+		return ErrConflict
 	}
 	if grows := next.bytes() - old.bytes(); grows > 0 && s.size+grows > s.options.MaxBytes && !marksDeleted(old, next) {
-		return change{}, s.full()
+		return s.full()
 	}
+	return nil
+}
+
+// put makes a change that is accepted.
+func (s *Store) put(old, next *entry) change {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	c := s.apply(old, next)
 	s.trim(1)
-	s.announce()
-	return c, nil
+	if !s.closed {
+		s.announce()
+	}
+	return c
 }
 
 // marksDeleted reports whether a write begins the deletion of an object, which makes room in the end.
@@ -300,7 +335,7 @@ func (s *Store) Create(_ context.Context, key string, object, out runtime.Object
 		return err
 	}
 	c, err := s.commit(key, nil, data)
-	if errors.Is(err, errConflict) {
+	if errors.Is(err, ErrConflict) {
 		return storage.NewKeyExistsError(key, 0)
 	}
 	if err != nil || out == nil {
@@ -338,7 +373,7 @@ func (s *Store) Delete(
 			return err
 		}
 		c, err := s.commit(key, old, nil)
-		if errors.Is(err, errConflict) {
+		if errors.Is(err, ErrConflict) {
 			continue
 		}
 		if err != nil {
@@ -381,7 +416,7 @@ func (s *Store) GuaranteedUpdate(
 			return old.copyTo(destination)
 		}
 		c, err := s.commit(key, old, data)
-		if errors.Is(err, errConflict) {
+		if errors.Is(err, ErrConflict) {
 			continue
 		}
 		if err != nil {

@@ -1,0 +1,173 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package files
+
+import (
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/http"
+	"os"
+	"path"
+	"path/filepath"
+	"strings"
+
+	"sigs.k8s.io/yaml"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/tripod-k8s/tripod/apiservice/internal/revisions"
+)
+
+// keep writes or removes the file of an object. It is a [revisions.Keep].
+func (d *directory) keep(key string, data []byte) error {
+	name, err := d.fileOf(key)
+	if err != nil {
+		return apierrors.NewBadRequest(err.Error())
+	}
+	if err := d.unchanged(name); err != nil {
+		return err
+	}
+	if data == nil {
+		return d.remove(name)
+	}
+	content, err := yaml.JSONToYAML(data)
+	if err != nil {
+		return fmt.Errorf("encode %s: %w", key, err)
+	}
+	if len(content) > d.options.MaxFileBytes {
+		return apierrors.NewRequestEntityTooLargeError(fmt.Sprintf("an object may take %d bytes in its file", d.options.MaxFileBytes))
+	}
+	return d.write(name, key, content)
+}
+
+// unchanged returns an error if a file is not as the store has it.
+func (d *directory) unchanged(name string) error {
+	if folder, err := d.root.Lstat(path.Dir(name)); err == nil && !folder.IsDir() {
+		return apierrors.NewInternalError(fmt.Errorf("%s is no directory", path.Dir(name)))
+	}
+	known := d.known[name]
+	info, err := d.root.Lstat(name)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if exists := err == nil; exists != (known != nil) || exists && !same(known.info, info) {
+		d.refresh(name)
+		if known = d.known[name]; known == nil || known.refused == "" {
+			return revisions.ErrConflict
+		}
+	}
+	if known != nil && known.refused != "" {
+		return apierrors.NewInternalError(fmt.Errorf("the file %s of the object is refused: %s. Mend or remove it first", name, known.refused))
+	}
+	return nil
+}
+
+func (d *directory) remove(name string) error {
+	if err := d.root.Remove(name); err != nil {
+		return err
+	}
+	d.forget(name)
+	if err := d.sync(path.Dir(name)); err != nil {
+		return err
+	}
+	if folder := path.Dir(name); folder != "." {
+		d.root.Remove(folder) //nolint:errcheck // it fails if others are in it
+	}
+	return nil
+}
+
+// write makes content that of a file, at once. Others may read the file only if they could before.
+func (d *directory) write(name, key string, content []byte) error {
+	folder, mode := path.Dir(name), fs.FileMode(0o600)
+	if known := d.known[name]; known != nil {
+		mode = known.info.Mode().Perm()
+	} else if err := d.room(folder); err != nil {
+		return err
+	}
+	temporary := path.Join(folder, unfinished+path.Base(name)[:min(longest-len(unfinished), len(path.Base(name)))])
+	if err := d.fill(temporary, content, mode); err != nil {
+		return err
+	}
+	if err := d.root.Rename(temporary, name); err != nil {
+		d.root.Remove(temporary) //nolint:errcheck // the first error matters
+		return err
+	}
+	info, err := d.root.Lstat(name)
+	if err != nil {
+		return err
+	}
+	if err := d.sync(folder); err != nil {
+		return err
+	}
+	d.remember(name, &file{info: info, sum: sha256.Sum256(content), key: key})
+	return nil
+}
+
+// room makes the directory of a new file, and returns an error if it would have too many.
+func (d *directory) room(folder string) error {
+	files := 0
+	for name := range d.known {
+		if path.Dir(name) == folder {
+			files++
+		}
+	}
+	if files >= d.options.MaxFiles {
+		return &apierrors.StatusError{ErrStatus: metav1.Status{
+			Status: metav1.StatusFailure, Code: http.StatusInsufficientStorage, Reason: "InsufficientStorage",
+			Message: fmt.Sprintf("%s has %d files, the most that are allowed: delete some objects", filepath.Join(d.path, folder), files),
+		}}
+	}
+	if folder == "." {
+		return nil
+	}
+	err := d.root.Mkdir(folder, 0o700)
+	if errors.Is(err, fs.ErrExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return d.sync(".")
+}
+
+// fill writes a new file to the disk.
+func (d *directory) fill(name string, content []byte, mode fs.FileMode) error {
+	opened, err := d.root.OpenFile(name, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = opened.Write(content)
+	if err == nil && mode != 0o600 {
+		err = opened.Chmod(mode)
+	}
+	if err == nil {
+		err = opened.Sync()
+	}
+	if err = errors.Join(err, opened.Close()); err != nil {
+		d.root.Remove(name) //nolint:errcheck // the first error matters
+	}
+	return err
+}
+
+// sync makes the names in a directory outlast a crash of the machine.
+func (d *directory) sync(folder string) error {
+	opened, err := d.root.Open(folder)
+	if err != nil {
+		return err
+	}
+	return errors.Join(opened.Sync(), opened.Close())
+}
+
+// removeUnfinished removes what a process that ended has not finished. No other process writes: the directory is locked.
+func (d *directory) removeUnfinished() {
+	fs.WalkDir(d.root.FS(), ".", func(name string, entry fs.DirEntry, err error) error { //nolint:errcheck // look reports what is wrong
+		if err == nil && entry.Type().IsRegular() && strings.HasPrefix(path.Base(name), unfinished) {
+			d.root.Remove(name) //nolint:errcheck // the next write of the same object fails with the same reason
+		}
+		return nil
+	})
+}
