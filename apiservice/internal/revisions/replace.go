@@ -64,7 +64,7 @@ func (s *Store) Replace(objects map[string]runtime.Object) error {
 		return s.full()
 	}
 	for _, p := range pairs {
-		s.apply(p.old, p.next)
+		s.apply(following(s.current), p.old, p.next)
 	}
 	s.trim(len(pairs))
 	if len(pairs) > 0 {

@@ -68,6 +68,7 @@ type Store struct {
 	options   Options
 	versioner storage.APIObjectVersioner
 	keep      Keep
+	write     Write
 
 	// writing is held by what writes. It is locked before mu, and held while keep works.
 	writing sync.Mutex
@@ -121,6 +122,14 @@ type Keep func(key string, data []byte) error
 
 // KeepBy makes the store keep objects. It is called before anything else uses the store.
 func (s *Store) KeepBy(keep Keep) { s.keep = keep }
+
+// Write makes a change in a database that several stores share, if the object is in a revision there, which is 0 if it does not exist. It
+// then has this store apply all changes up to its own, whose revision it returns. If the object is in another revision, it has the store
+// apply that, and returns ErrConflict.
+type Write func(key string, revision int64, data []byte) (int64, error)
+
+// WriteTo makes the store a copy of a database, which counts the revisions one by one. It is called before anything else uses the store.
+func (s *Store) WriteTo(write Write) { s.write = write }
 
 // Close ends all watches, and fails later requests.
 func (s *Store) Close() {
@@ -190,12 +199,33 @@ func (s *Store) commit(key string, old *entry, data []byte) (change, error) {
 	if err := s.accepts(key, old, next); err != nil {
 		return change{}, err
 	}
+	if s.write != nil {
+		return s.writeTo(key, old, data)
+	}
 	if s.keep != nil {
 		if err := s.keep(key, data); err != nil {
 			return change{}, err
 		}
 	}
 	return s.put(old, next), nil
+}
+
+// writeTo makes a change in the database.
+func (s *Store) writeTo(key string, old *entry, data []byte) (change, error) {
+	var before int64
+	if old != nil {
+		before = old.revision
+	}
+	revision, err := s.write(key, before, data)
+	if err != nil {
+		return change{}, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if i := s.after(revision); i > 0 && s.history[i-1].revision == revision {
+		return s.history[i-1], nil
+	}
+	return change{}, storage.NewInternalError(fmt.Errorf("the change of %s is made, and its object is forgotten already", key))
 }
 
 // accepts returns an error if a write cannot be done.
@@ -218,7 +248,7 @@ func (s *Store) accepts(key string, old, next *entry) error {
 func (s *Store) put(old, next *entry) change {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	c := s.apply(old, next)
+	c := s.apply(following(s.current), old, next)
 	s.trim(1)
 	if !s.closed {
 		s.announce()
@@ -237,8 +267,8 @@ func marksDeleted(old, next *entry) bool {
 }
 
 // apply makes a change, of which old or next may be nil. The caller has the lock.
-func (s *Store) apply(old, next *entry) change {
-	c := change{revision: following(s.current), old: old, current: next, size: old.bytes() + next.bytes()}
+func (s *Store) apply(revision int64, old, next *entry) change {
+	c := change{revision: revision, old: old, current: next, size: old.bytes() + next.bytes()}
 	if next != nil {
 		next.revision = c.revision
 		s.versioner.UpdateObject(next.object, uint64(next.revision)) //nolint:errcheck // prepare has done it
@@ -290,9 +320,14 @@ func (s *Store) Compact(revision int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.forget(s.after(revision))
-	s.current++
-	s.history = append(s.history, change{revision: s.current, after: s.objects.Clone()})
+	s.skip(s.current + 1)
 	s.announce()
+}
+
+// skip makes a revision without a change.
+func (s *Store) skip(revision int64) {
+	s.current = revision
+	s.history = append(s.history, change{revision: revision, after: s.objects.Clone()})
 }
 
 // announce wakes watches up.
