@@ -19,7 +19,8 @@ BUSY_TESTS := ./test/disturb/attacks ./test/disturb/busy ./test/disturb/dataplan
 LONG_TESTS := ./test/suites/docs ./test/disturb/partitions ./test/compare/introspection ./test/suites/outside ./test/compare/apiservice ./test/suites/search \
 	./test/compare/identity ./test/compare/streaming ./test/compare/behaviour ./test/compare/endpoints ./test/suites/controllers
 # Tests of services with apitest start tripod from the PATH.
-API_TESTS := ./apiservice/apitest ./examples/wardle ./examples/storages/memory ./examples/storages/readonly
+API_TESTS := ./apiservice/apitest ./examples/wardle ./examples/storages/memory ./examples/storages/files ./examples/storages/sql ./examples/storages/readonly \
+	./examples/metrics
 # Services leave here which rights other services use. A right that no test uses fails the run.
 RIGHTS_USED := $(abspath $(BIN))/rights-used
 .PHONY: test-integration test-waiting test-busy
