@@ -143,7 +143,7 @@ func (s *Store) follows(revision int64) error {
 	switch {
 	case s.closed:
 		return errClosed
-	case revision < s.compacted || !s.gave(revision):
+	case revision < s.compacted || revision > s.current || !s.gave(revision):
 		return errExpired
 	}
 	return nil

@@ -68,7 +68,7 @@ func (s *store) sync(client context.Context) error {
 	ctx, cancel := context.WithTimeout(client, patience)
 	defer cancel()
 	current, _, err := s.log.state(ctx)
-	if err == nil && current > s.Current() {
+	if err == nil && current != s.Current() {
 		s.Exclusively(func() { err = s.follow(ctx) })
 	}
 	if err != nil && client.Err() != nil {
@@ -83,7 +83,7 @@ func (s *store) follow(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if s.Current() < compacted {
+	if at := s.Current(); at < compacted || at > current { // the database may have been restored from a backup
 		at, objects, err := s.log.objects(ctx)
 		if err != nil {
 			return err
@@ -128,7 +128,7 @@ func (s *store) write(key string, before int64, data []byte) (int64, error) {
 		}
 		return 0, revisions.ErrConflict
 	}
-	if _, compacted, err := s.log.state(ctx); err != nil || s.Current() < compacted {
+	if _, compacted, err := s.log.state(ctx); err != nil || s.Current() < compacted || s.Current() > revision {
 		if err := s.follow(ctx); err != nil {
 			return 0, s.failed.set(err)
 		}

@@ -227,6 +227,26 @@ func TestAReplicaThatIsBehindTheHistoryReadsAnew(t *testing.T) {
 	})
 }
 
+func TestAReplicaNoticesThatItsDatabaseWasRestored(t *testing.T) {
+	eachDatabase(t, func(t *testing.T, open func() *stdsql.DB) {
+		db := open()
+		s, _ := replica(t, db, never)
+		saved := create(t, s, "saved")
+		lost := create(t, s, "lost")
+		w := follow(t, s, lost.ResourceVersion)
+		_, err := db.Exec("DELETE FROM tripod_changes WHERE name = '/things/lost'")
+		require.NoError(t, err)
+		_, err = db.Exec("UPDATE tripod_resources SET revision = revision - 1")
+		require.NoError(t, err)
+		list := listOf(t, s, "")
+		require.Len(t, list.Items, 1)
+		assert.Equal(t, *saved, list.Items[0])
+		assert.Contains(t, next(t, w), "too old", "a watch of what is lost")
+		create(t, s, "later")
+		assert.Len(t, listOf(t, s, "").Items, 2)
+	})
+}
+
 func TestWithoutItsDatabaseAReplicaAnswersOldReadsOnly(t *testing.T) {
 	eachDatabase(t, func(t *testing.T, open func() *stdsql.DB) {
 		db := open()
