@@ -12,12 +12,14 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	utilnet "k8s.io/apimachinery/pkg/util/net"
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 )
 
@@ -29,13 +31,18 @@ const (
 )
 
 const (
-	// reviews is the only path to which the console sends a POST: it asks who the caller is, and changes nothing.
+	// reviews asks who the caller is.
 	reviews = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
 	// maxAnswer bounds an answer: search answers with pages of 16 MiB, and one object.
 	maxAnswer = 32 << 20
 	// answerTimeout bounds the time of one.
 	answerTimeout = 20 * time.Second
 )
+
+// posts are the only paths to which the console sends a POST. They ask who the caller is, and what a user may do, and change nothing.
+var posts = []string{
+	reviews, "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", "/apis/authorization.k8s.io/v1/subjectaccessreviews",
+}
 
 // TableType is the media type of a table.
 const TableType = "application/json;as=Table;v=v1;g=meta.k8s.io"
@@ -57,7 +64,7 @@ func New(config *rest.Config) (*Client, error) {
 		return nil, err
 	}
 	own := strings.TrimSuffix(base.Path, "/")
-	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return &reading{next, own + reviews} })
+	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return &reading{next, own} })
 	client, err := rest.HTTPClientFor(config)
 	if err != nil {
 		return nil, err
@@ -68,6 +75,11 @@ func New(config *rest.Config) (*Client, error) {
 	c.kinds.ask = config
 	c.kinds.with = client
 	return c, nil
+}
+
+// Kubernetes returns a client of the API server with the same transport, which changes nothing.
+func (c *Client) Kubernetes() (kubernetes.Interface, error) {
+	return kubernetes.NewForConfigAndClient(c.ask, c.with)
 }
 
 // Server is the address of the API server.
@@ -163,13 +175,17 @@ func (c *Client) Reader(ctx context.Context) (string, error) {
 
 // reading is a transport that changes nothing.
 type reading struct {
-	next    http.RoundTripper
-	reviews string
+	next http.RoundTripper
+	// root is before all paths of the API server.
+	root string
 }
 
 func (r *reading) RoundTrip(req *http.Request) (*http.Response, error) {
 	reads := req.Method == http.MethodGet || req.Method == http.MethodHead
-	asks := req.Method == http.MethodPost && req.URL.Path == r.reviews && req.URL.RawQuery == ""
+	path, below := strings.CutPrefix(req.URL.Path, r.root)
+	parameters := req.URL.Query()
+	parameters.Del("timeout") // which client-go sends
+	asks := req.Method == http.MethodPost && below && slices.Contains(posts, path) && len(parameters) == 0
 	if !reads && !asks {
 		return nil, fmt.Errorf("the console changes nothing, so it sends no %s to %s", req.Method, req.URL.Path)
 	}

@@ -33,7 +33,7 @@ func TestNothingIsWritten(t *testing.T) {
 	t.Parallel()
 	client, asked := asking(t, func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "{}") })
 	for method, paths := range map[string][]string{
-		http.MethodPost:   {"/api/v1/pods", reviews + "/x", reviews + "?dryRun=All", "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"},
+		http.MethodPost:   {"/api/v1/pods", reviews + "/x", reviews + "?dryRun=All", "/apis/authorization.k8s.io/v1/selfsubjectrulesreviews", "/apis/authorization.k8s.io/v1/subjectaccessreviews/x"},
 		http.MethodPut:    {"/api/v1/pods/x", reviews},
 		http.MethodPatch:  {"/api/v1/pods/x"},
 		http.MethodDelete: {"/api/v1/pods/x"},
@@ -50,7 +50,16 @@ func TestNothingIsWritten(t *testing.T) {
 	require.NoError(t, err)
 	_, err = client.Reader(t.Context())
 	require.NoError(t, err)
-	assert.Equal(t, []string{"GET /below/api", "POST /below" + reviews}, asked())
+	for _, path := range posts[1:] {
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, client.URL(path, nil), nil)
+		require.NoError(t, err)
+		_, err = client.do(req)
+		require.NoError(t, err)
+	}
+	assert.Equal(t, []string{
+		"GET /below/api", "POST /below" + reviews, "POST /below/apis/authorization.k8s.io/v1/selfsubjectaccessreviews",
+		"POST /below/apis/authorization.k8s.io/v1/subjectaccessreviews",
+	}, asked())
 }
 
 func TestRedirectsAreNotFollowed(t *testing.T) {

@@ -31,7 +31,7 @@ var files embed.FS
 var templates = func() map[string]*template.Template {
 	all := map[string]*template.Template{}
 	layout := template.Must(template.ParseFS(files, "templates/layout.html"))
-	for _, name := range []string{"search", "counts", "object", "compare", "services", "error"} {
+	for _, name := range []string{"search", "counts", "object", "compare", "services", "explain", "error"} {
 		all[name] = template.Must(template.Must(layout.Clone()).ParseFS(files, "templates/"+name+".html"))
 	}
 	return all
@@ -58,6 +58,7 @@ func New(client *hub.Client, services func(context.Context) ([]up.Status, error)
 	mux.HandleFunc("/{$}", c.page("search", c.search))
 	mux.HandleFunc("/object", c.page("object", c.object))
 	mux.HandleFunc("/compare", c.page("compare", c.compare))
+	mux.HandleFunc("/explain", c.page("explain", c.explain))
 	if services != nil {
 		mux.HandleFunc("/services", c.page("services", c.showServices))
 	}

@@ -39,6 +39,7 @@ func serving(t *testing.T, answers map[string]any) http.Handler {
 			path += " " + by
 		}
 		answer, found := answers[path]
+		w.Header().Set("Content-Type", "application/json")
 		if !found {
 			w.WriteHeader(http.StatusNotFound)
 			answer = map[string]any{"kind": "Status", "message": "no " + evil}

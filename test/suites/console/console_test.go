@@ -396,6 +396,12 @@ func TestUpServesTheConsole(t *testing.T) {
 	b.visit("services") // a click on the link could come between two pages
 	b.do(chromedp.WaitVisible(`//a[normalize-space()="keep refreshing"]`))
 
+	service, _ := b.explained("list", "pods", "shop", "", "")
+	assert.Equal(t, "core", service)
+	assert.Contains(t, b.text(), "names tripod-system/core.")
+	assert.Equal(t, []string{"core-0 ready", "core-1 ready"}, evaluate[[]string](b,
+		`[...document.querySelectorAll("tbody tr")].map(r => r.cells[0].innerText + " " + r.cells[1].innerText)`))
+
 	require.NoError(t, tripod.Process.Signal(syscall.SIGINT))
 	assert.Equal(t, 0, tripod.Process.ExitCode())
 	output, err := exec.CommandContext(t.Context(), environment.Binary("tripod"), "up", "--console", "--data-dir", t.TempDir()).CombinedOutput()

@@ -1,0 +1,83 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package pages
+
+import (
+	"errors"
+	"net/http"
+	"strings"
+
+	"github.com/tripod-k8s/tripod/admin/explain"
+)
+
+// maxUser bounds the name of a user and of the groups.
+const maxUser = 1 << 10
+
+var errLongUser = errors.New("the names of the user and the groups are too long")
+
+// explainPage is the model of what would become of a request.
+type explainPage struct {
+	layout
+	Verbs                                 []string
+	Verb, Target, Namespace, User, Groups string
+	// Found is nil while nothing was asked for.
+	Found *explain.Explanation
+	// Asker is whose request it is.
+	Asker string
+	// Candidates are the replicas that may serve it, and Others the rest, as far as the console knows the instance.
+	Candidates, Others []shownReplica
+	// Sharded is whether the requests of a resource go to one replica.
+	Sharded bool
+	// Local is whether the console knows replicas.
+	Local bool
+}
+
+// explain says which service would serve a request, and whether a user may send it. The request is not sent.
+func (c *console) explain(req *http.Request) (model, error) {
+	values := req.URL.Query()
+	text := func(name string) string { return strings.TrimSpace(values.Get(name)) }
+	page := &explainPage{
+		layout: layout{Title: "Explain a request"}, Verbs: explain.Verbs, Verb: text("verb"), Target: text("target"),
+		Namespace: text("namespace"), User: text("user"), Groups: text("groups"),
+	}
+	if page.Target == "" {
+		return page, nil
+	}
+	user := explain.User{Name: page.User, Groups: strings.FieldsFunc(page.Groups, func(r rune) bool { return r == ',' || r == ' ' })}
+	if len(page.User)+len(page.Groups) > maxUser {
+		return nil, badRequest{errLongUser}
+	}
+	client, err := c.hub.Kubernetes()
+	if err != nil {
+		return nil, err
+	}
+	action := explain.Action{Verb: page.Verb, Target: page.Target, Namespace: page.Namespace}
+	if page.Found, err = explain.Explain(req.Context(), client, action, user); err != nil {
+		return nil, badRequest{err}
+	}
+	page.Title = page.Found.Request + " - Explained"
+	page.Asker = "you"
+	if page.User != "" || page.Groups != "" {
+		page.Asker = strings.Join(append([]string{page.User}, user.Groups...), ", ")
+	}
+	if c.services == nil || !page.Found.Known {
+		return page, nil
+	}
+	statuses, err := c.services(req.Context())
+	if err != nil {
+		return nil, err
+	}
+	page.Local = true
+	for i := range statuses {
+		switch status := &statuses[i]; {
+		case status.Component != page.Found.Service:
+		case status.Ready:
+			page.Candidates = append(page.Candidates, replicaOf(status))
+		default:
+			page.Others = append(page.Others, replicaOf(status))
+		}
+	}
+	page.Sharded = strings.HasPrefix(page.Found.Service, "extensions")
+	return page, nil
+}
