@@ -55,6 +55,12 @@ test-partitions: export TEST_EXTENSIONS_PARTITIONS := a=example.com b=*.example.
 test-partitions: build wardle test-assets ## Run the comparisons with kube-apiserver that are about custom resources, and envtest, with extensions in three parts; 5 minutes.
 	$(GOTESTSUM) -- $(GO_TEST_FLAGS) -count=1 -timeout 30m ./test/compare/behaviour ./test/compare/admission ./test/suites/envtest
 
+KINE ?= sqlite
+.PHONY: test-kine
+test-kine: export TEST_KINE := $(KINE)
+test-kine: build wardle test-assets ## Run comparisons with kube-apiserver with kine in place of etcd, on both sides; 5 minutes (KINE=postgres://postgres@127.0.0.1:5432).
+	$(GOTESTSUM) -- $(GO_TEST_FLAGS) -count=1 -timeout 30m ./test/compare/behaviour ./test/compare/requests ./test/compare/admission
+
 .PHONY: console-screenshots
 console-screenshots: build test-assets ## Take the pictures of docs/console.md again, with Chromium.
 	CONSOLE_SCREENSHOTS=$(abspath docs/images) go test $(GO_TEST_FLAGS) -count=1 ./test/suites/console

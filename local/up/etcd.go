@@ -5,11 +5,13 @@ package up
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"net/url"
+	"strings"
 	"time"
 
 	"k8s.io/client-go/transport"
@@ -27,28 +29,48 @@ func checkEtcds(ctx context.Context, o *Options) error {
 	if err != nil {
 		return fmt.Errorf("cannot use --etcd-cafile, --etcd-certfile and --etcd-keyfile: %w", err)
 	}
-	connections := &http.Transport{TLSClientConfig: config}
-	defer connections.CloseIdleConnections()
-	client := &http.Client{Transport: connections, Timeout: etcdTimeout}
+	asks := newAsker(config)
+	defer asks.close()
 	for _, service := range o.services() {
-		if err := anyAnswers(ctx, client, o.etcdServers(service)); err != nil {
+		if err := asks.any(ctx, o.etcdServers(service)); err != nil {
 			return fmt.Errorf("cannot use the etcd of %s: %w", service, err)
 		}
 	}
 	for name, servers := range o.partitionEtcds() {
-		if err := anyAnswers(ctx, client, servers); err != nil {
+		if err := asks.any(ctx, servers); err != nil {
 			return fmt.Errorf("cannot use the etcd of the partition %s: %w", name, err)
 		}
 	}
 	return nil
 }
 
-// anyAnswers returns nil if one of the etcd servers answers, or if the list is empty. Otherwise it returns what is wrong with
-// the last one.
-func anyAnswers(ctx context.Context, client *http.Client, servers []string) error {
+// asker asks etcd servers whether they are there. etcd speaks HTTP/1.1 and HTTP/2, a proxy perhaps the former alone, and kine the latter alone.
+type asker struct {
+	// either leaves the choice to a server with TLS. Without TLS, it speaks HTTP/1.1.
+	either *http.Transport
+	// http2 is for servers without TLS.
+	http2 *http.Transport
+}
+
+func newAsker(config *tls.Config) *asker {
+	a := &asker{either: &http.Transport{TLSClientConfig: config, ForceAttemptHTTP2: true}, http2: &http.Transport{Protocols: &http.Protocols{}}}
+	a.http2.Protocols.SetUnencryptedHTTP2(true)
+	return a
+}
+
+func (a *asker) close() {
+	a.either.CloseIdleConnections()
+	a.http2.CloseIdleConnections()
+}
+
+// any returns nil if one of the etcd servers answers, or if the list is empty. Otherwise it returns what is wrong with the last one.
+func (a *asker) any(ctx context.Context, servers []string) error {
 	var last error
 	for _, server := range servers {
-		err := answers(ctx, client, server)
+		err := answers(ctx, a.either, server)
+		if err != nil && strings.HasPrefix(server, "http://") && answers(ctx, a.http2, server) == nil {
+			err = nil
+		}
 		if err == nil {
 			return nil
 		}
@@ -57,12 +79,13 @@ func anyAnswers(ctx context.Context, client *http.Client, servers []string) erro
 	return last
 }
 
-// answers asks an etcd server for its version. Any answer will do, because a proxy of etcd may not know the version.
-func answers(ctx context.Context, client *http.Client, server string) error {
+// answers asks an etcd server for its version. Any answer will do, because kine and proxies of etcd may not know the version.
+func answers(ctx context.Context, connections *http.Transport, server string) error {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, server+"/version", nil)
 	if err != nil {
 		return err
 	}
+	client := &http.Client{Transport: connections, Timeout: etcdTimeout}
 	response, err := client.Do(req)
 	if errors.Is(err, io.EOF) {
 		return fmt.Errorf("closes the connection: perhaps it does not speak %s", req.URL.Scheme)

@@ -28,6 +28,12 @@ func TestEtcdsAreAskedBeforeTheStart(t *testing.T) {
 	defer demanding.Close()
 	closing := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }))
 	defer closing.Close()
+	// As kine does, which serves gRPC and nothing else.
+	http2 := httptest.NewUnstartedServer(handler)
+	http2.Config.Protocols = &http.Protocols{}
+	http2.Config.Protocols.SetUnencryptedHTTP2(true)
+	http2.Start()
+	defer http2.Close()
 	gone := httptest.NewServer(handler)
 	gone.Close()
 
@@ -41,6 +47,7 @@ func TestEtcdsAreAskedBeforeTheStart(t *testing.T) {
 	}{
 		{name: "only the embedded one"},
 		{name: "plain", options: Options{EtcdServers: []string{plain.URL}}},
+		{name: "HTTP/2 alone", options: Options{EtcdServers: []string{http2.URL}}},
 		{name: "secure", options: Options{EtcdServers: []string{secure.URL}, EtcdCAFile: ca}},
 		{name: "one of two is gone", options: Options{EtcdServers: []string{gone.URL, plain.URL}}},
 		{name: "gone", options: Options{AggregatorEtcdServers: []string{gone.URL}},

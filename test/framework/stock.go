@@ -151,11 +151,17 @@ func (e *Environment) startEtcd(ctx context.Context, url string, command Command
 	if err != nil {
 		return nil, err
 	}
+	if Kine() != "" {
+		return process, process.until(ctx, "kine answers", answers(url))
+	}
 	return process, process.until(ctx, "etcd is healthy", httpOK(http.DefaultClient, url+"/health"))
 }
 
-// etcdCommand returns an etcd with its data and log in dir, and its URL.
+// etcdCommand returns an etcd with its data and log in dir, and its URL. In a run with kine, it is one.
 func (e *Environment) etcdCommand(dir string) (string, Command, error) {
+	if Kine() != "" {
+		return e.kineCommand(dir)
+	}
 	clientPort, err := FreePort()
 	if err != nil {
 		return "", Command{}, err

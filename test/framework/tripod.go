@@ -99,6 +99,14 @@ func (e *Environment) StartTripod(ctx context.Context, options TripodOptions) (*
 	for _, partition := range Partitions() {
 		args = append(args, "--extensions-partition="+partition)
 	}
+	kine, err := e.kineOf(ctx, dir, options.Args)
+	if err != nil {
+		return nil, err
+	}
+	if kine != "" {
+		t.etcd = plainEtcd(kine)
+		args = append(args, "--etcd-servers="+kine)
+	}
 	ready := newLineWatch(readyLine)
 	t.Process, err = e.Start(Command{
 		Name: "tripod", Path: t.binary, Dir: dir, Output: ready, Env: options.Env,
