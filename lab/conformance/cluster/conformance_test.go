@@ -143,3 +143,21 @@ func TestPageSaysWhatRanAndWhatPassed(t *testing.T) {
 	}
 	assert.NotContains(t, string(text), "[sig-apps] one", "what passes wherever it ran is not listed")
 }
+
+func TestSpecsSayWhichKubeletTheyNeed(t *testing.T) {
+	for _, tc := range []struct {
+		spec, node, want string
+	}{
+		{one, "v1.34.4", ""},
+		{"[sig-auth] bundles [MinimumKubeletVersion:1.37] [Conformance]", "v1.34.4", "1.37"},
+		{"[sig-auth] bundles [MinimumKubeletVersion:1.37] [Conformance]", "v1.37.0", ""},
+		{"[sig-auth] bundles [MinimumKubeletVersion:1.37] [Conformance]", "", ""},
+	} {
+		needs, newer := needsNewerKubelet(tc.spec, tc.node)
+		assert.Equal(t, tc.want != "", newer, "%s on %s", tc.spec, tc.node)
+		if newer {
+			assert.Equal(t, tc.want, needs)
+			assert.Equal(t, "needs a kubelet of 1.37", reasonFor(tc.spec, tc.node, "timed out"))
+		}
+	}
+}

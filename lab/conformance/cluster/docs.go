@@ -107,7 +107,7 @@ func openSpecs(names []string, forms []*kept) []open {
 			}
 		}
 		if len(failed) > 0 {
-			found = append(found, open{Spec: strings.TrimSuffix(name, " [Conformance]"), Reason: reasonFor(name, failure), Failed: failed})
+			found = append(found, open{Spec: strings.TrimSuffix(name, " [Conformance]"), Reason: reasonFor(name, forms[0].Node, failure), Failed: failed})
 		}
 	}
 	return found

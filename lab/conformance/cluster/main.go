@@ -196,7 +196,8 @@ func (o *options) neededIn(f form, all map[form]*kept, wanted []string) []string
 	})
 }
 
-// run runs specs in a form: those that may run in parallel, then the others, and then once more, alone, those that failed.
+// run runs specs in a form: those that may run in parallel, then the others, and then once more, alone, those that failed, but for those that
+// the kubelets are too old for.
 func (o *options) run(ctx context.Context, env *framework.Environment, c *cluster, k *kept, missing []string, suite map[string]bool) error {
 	var parallel, serial []string
 	for _, spec := range missing {
@@ -219,7 +220,10 @@ func (o *options) run(ctx context.Context, env *framework.Environment, c *cluste
 	}
 	for _, part := range parts {
 		if part.name == "again" {
-			part.specs = k.Missing(missing)
+			part.specs = slices.DeleteFunc(k.Missing(missing), func(spec string) bool {
+				_, newer := needsNewerKubelet(spec, c.nodeVersion)
+				return newer
+			})
 			left = len(part.specs)
 			ran = 0
 		}
