@@ -17,6 +17,8 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
 	"golang.org/x/sync/errgroup"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
 	"k8s.io/apimachinery/pkg/util/wait"
 
@@ -232,20 +234,29 @@ func Connect(endpoints []string, caFile, certFile, keyFile string) (*clientv3.Cl
 	return clientv3.New(config)
 }
 
-// Await returns when etcd answers. When the context ends, it returns the last error.
+// NotEtcd is the error for servers that are not etcd (internal/storage/etcdversion, IsEtcd), and have nothing that commands for etcd work with.
+func NotEtcd(endpoints []string) error {
+	return fmt.Errorf("%s is not etcd, but a server such as kine, which has no members, users and snapshots: use the tools of its database",
+		strings.Join(endpoints, ","))
+}
+
+// Await returns when etcd answers. When the context ends, it returns the last error. It does not wait for a server that is not etcd.
 func Await(ctx context.Context, client *clientv3.Client) error {
 	last := context.DeadlineExceeded
 	err := wait.PollUntilContextCancel(ctx, retryInterval, true, func(ctx context.Context) (bool, error) {
 		asking, cancel := context.WithTimeout(ctx, requestTimeout)
 		defer cancel()
 		_, err := client.AuthStatus(asking)
+		if status.Code(err) == codes.Unimplemented {
+			return false, NotEtcd(client.Endpoints())
+		}
 		if err != nil && ctx.Err() == nil {
 			last = err
 		}
 		return err == nil || errors.Is(err, rpctypes.ErrPermissionDenied), nil
 	})
-	if err != nil {
+	if wait.Interrupted(err) {
 		return fmt.Errorf("etcd at %s does not answer (certificates?): %w", strings.Join(client.Endpoints(), ","), last)
 	}
-	return nil
+	return err
 }

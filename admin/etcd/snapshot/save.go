@@ -19,7 +19,9 @@ import (
 	"go.etcd.io/etcd/client/v3/snapshot"
 	"go.uber.org/zap"
 
+	"github.com/tripod-k8s/tripod/admin/etcd/access"
 	"github.com/tripod-k8s/tripod/admin/etcd/snapshot/bucket"
+	"github.com/tripod-k8s/tripod/internal/storage/etcdversion"
 )
 
 const (
@@ -183,6 +185,9 @@ func ask(ctx context.Context, config clientv3.Config, endpoint string) (state *e
 	answer, err := client.Get(ctx, "/", clientv3.WithCountOnly())
 	if err != nil {
 		return nil, fmt.Errorf("etcd at %s does not answer (certificates, or no majority of members?): %w", endpoint, err)
+	}
+	if !etcdversion.IsEtcd(answer.Header) {
+		return nil, access.NotEtcd(config.Endpoints)
 	}
 	return answer.Header, nil
 }

@@ -1,7 +1,7 @@
 // Copyright The Tripod Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package etcdversion says which versions of etcd keep users to their ranges of keys.
+// Package etcdversion says which versions of etcd keep users to their ranges of keys, and which servers are not etcd.
 package etcdversion
 
 import (

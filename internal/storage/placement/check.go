@@ -11,6 +11,8 @@ import (
 	"strings"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/tripod-k8s/tripod/internal/storage/etcdversion"
 )
 
 // definitions is the directory of CustomResourceDefinitions, below the prefix. The name of each is PLURAL.GROUP.
@@ -22,9 +24,8 @@ const readsAtOnce = 100
 // Check returns an error if a group that the process serves is in an etcd that the process does not have. It also has the group's own etcds
 // know which service uses them. It comes before the first storage.
 //
-// A server that only looks like etcd to kube-apiserver, such as kine, knows no transactions but those of kube-apiserver. It can have
-// neither fences nor records, so no group moves to or from it, and its groups have no etcds of their own. Only etcd says which cluster,
-// member and term its answers are of.
+// A server that is not etcd ([etcdversion.IsEtcd]) knows no transactions but those of kube-apiserver. It can have neither fences nor records, so no group
+// moves to or from it, and its groups have no etcds of their own.
 func (g *Groups) Check(ctx context.Context, serves func(group string) bool) error {
 	shared, err := g.Clients.Client(&g.Shared)
 	if err != nil {
@@ -35,8 +36,7 @@ func (g *Groups) Check(ctx context.Context, serves func(group string) bool) erro
 	if err != nil {
 		return fmt.Errorf("cannot read CustomResourceDefinitions: %w", err)
 	}
-	header := answer.Header
-	g.fixed = header.GetClusterId() == 0 && header.GetMemberId() == 0 && header.GetRaftTerm() == 0
+	g.fixed = !etcdversion.IsEtcd(answer.Header)
 	var others []string
 	for _, kv := range answer.Kvs {
 		_, name, _ := strings.Cut(strings.TrimPrefix(string(kv.Key), directory), ".")
