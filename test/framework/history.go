@@ -14,6 +14,7 @@ import (
 )
 
 // ForgetHistory makes etcd forget its history until now, as kube-apiserver does every few minutes. etcd then refuses watches from before.
+// kine keeps the last 1,000 revisions, whatever it is asked.
 func (c *Cluster) ForgetHistory(ctx context.Context) error {
 	config, err := c.etcd(ctx)
 	if err != nil {

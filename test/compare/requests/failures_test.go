@@ -39,8 +39,8 @@ var failures = append(failuresOfKinds(), []request{
 	get("/apis/apiregistration.k8s.io/v1/apiservices?labelSelector=a%20in"),
 	get(configMaps + "?resourceVersionMatch=Exact"),
 	get(widgets + "?resourceVersionMatch=Unknown&resourceVersion=1"),
-	get(configMaps + "?watch=1&resourceVersion=1&timeoutSeconds=5").firstEvents(1).called("watch from a resource version that is too old"),
-	get(widgets + "?watch=1&resourceVersion=1&timeoutSeconds=5").firstEvents(1).called("watch from a resource version that is too old, custom resource"),
+	get(configMaps + "?watch=1&resourceVersion=1&timeoutSeconds=5").firstEvents(1).called(watchFromThePast),
+	get(widgets + "?watch=1&resourceVersion=1&timeoutSeconds=5").firstEvents(1).called(watchFromThePast + ", custom resource"),
 	get(configMaps + "?watch=1&sendInitialEvents=true").called("initial events without bookmarks"),
 	get(widgets + "?watch=1&sendInitialEvents=true").called("initial events without bookmarks, custom resource"),
 
