@@ -130,7 +130,11 @@ func (c *cluster) renewControlPlane(ctx context.Context) error {
 			return err
 		}
 		if component == controlplane.APIServer {
+			// It comes first, as in an upgrade by kubeadm: the others may need rights that only this version grants them.
 			if c.stock, err = controlplane.WithImage(c.stock, image); err != nil {
+				return err
+			}
+			if err := controlplane.UseOne(ctx, c.Cluster, c.stock); err != nil {
 				return err
 			}
 			continue
