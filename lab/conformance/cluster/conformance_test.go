@@ -142,6 +142,14 @@ func TestPageSaysWhatRanAndWhatPassed(t *testing.T) {
 		assert.Contains(t, string(text), want)
 	}
 	assert.NotContains(t, string(text), "[sig-apps] one", "what passes wherever it ran is not listed")
+	assert.NotContains(t, string(text), "Not run with")
+
+	delete(all, staticPodsForm)
+	delete(all, rollingForm)
+	require.NoError(t, writeDocs(path, all, suite))
+	text, err = os.ReadFile(path)
+	require.NoError(t, err)
+	assert.Contains(t, string(text), "Not run with this version of Kubernetes: `static-pods`, `rolling`.")
 }
 
 func TestSpecsSayWhichKubeletTheyNeed(t *testing.T) {

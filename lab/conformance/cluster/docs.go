@@ -50,15 +50,19 @@ func writeDocs(path string, all map[form]*kept, suite map[string]bool) error {
 	names := slices.Sorted(maps.Keys(suite))
 	var columns []column
 	var forms []*kept
+	var notRun []form
 	for _, f := range allForms {
 		if k := all[f]; k != nil {
 			forms = append(forms, k)
 			columns = append(columns, column{string(f), k.Version, k.Of(names).Took().String()})
+		} else {
+			notRun = append(notRun, f)
 		}
 	}
 	return writeTemplate(path, page, map[string]any{
 		"Columns": columns, "Whole": rowOf("all", names, forms, "**%d** of %d"), "Rows": rows(names, forms),
 		"Open": openSpecs(names, forms), "Total": len(names), "Node": forms[0].Node, "Rolls": rollsOf(all[rollingForm]), "Retried": retriedSpecs(names, forms),
+		"NotRun": notRun,
 	})
 }
 
