@@ -26,9 +26,7 @@ import (
 // TestEachServiceReachesWhatItStoresAndNoMore turns on all APIs of Kubernetes, and lists all of their resources. Then it uses the files of each
 // service.
 func TestEachServiceReachesWhatItStoresAndNoMore(t *testing.T) {
-	if framework.Kine() != "" {
-		t.Skip("kine has no users")
-	}
+	needsEtcd(t, "it has no users")
 	t.Parallel()
 	var args []string
 	for _, service := range []string{"core", "extensions", "aggregator"} {

@@ -113,9 +113,7 @@ func TestWatchSendsABookmarkBeforeItEnds(t *testing.T) {
 }
 
 func TestWatchFromAResourceVersionThatIsGoneIsRefused(t *testing.T) {
-	if framework.Kine() != "" {
-		t.Skip("kine keeps its history")
-	}
+	needsEtcd(t, "it keeps its history")
 	t.Parallel()
 	gvr, err := sharedWidgets()
 	require.NoError(t, err)

@@ -70,6 +70,14 @@ func start(ctx context.Context, flags ...string) (*framework.Cluster, error) {
 	return tripod.Cluster, nil
 }
 
+// needsEtcd skips a test in a run with kine, and says why.
+func needsEtcd(t testing.TB, why string) {
+	t.Helper()
+	if framework.Kine() != "" {
+		t.Skip("not with kine: " + why)
+	}
+}
+
 // giveUp ends a wait that would never end; it says nothing about how fast anything is.
 const giveUp = time.Minute
 

@@ -25,6 +25,7 @@ import (
 )
 
 func TestASecondStartFindsTheDataOfTheFirst(t *testing.T) {
+	needsEtcd(t, "it is no process of tripod up")
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "data")
 	first := startTripod(t, framework.TripodOptions{DataDir: dir})
@@ -49,6 +50,7 @@ func TestASecondStartFindsTheDataOfTheFirst(t *testing.T) {
 }
 
 func TestNothingSurvivesTheDeathOfTripod(t *testing.T) {
+	needsEtcd(t, "it is no process of tripod up")
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "data")
 	first := startTripod(t, framework.TripodOptions{DataDir: dir})
