@@ -9,8 +9,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/api/validate/content"
 	"k8s.io/apimachinery/pkg/api/validation"
-	"k8s.io/apimachinery/pkg/api/validation/path"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
@@ -108,11 +108,19 @@ func (s strategy[T]) admitStored(object, old runtime.Object) error {
 		setGeneration(object, generation)
 	}
 	errs := validation.ValidateObjectMetaAccessor(
-		mustAccess(object), !s.ClusterScoped, path.ValidatePathSegmentName, field.NewPath("metadata"))
+		mustAccess(object), !s.ClusterScoped, validateName, field.NewPath("metadata"))
 	if old == nil {
 		return append(errs, s.Validate(context.Background(), object)...).ToAggregate()
 	}
 	return append(errs, s.ValidateUpdate(context.Background(), object, old)...).ToAggregate()
+}
+
+// validateName is what Kubernetes asks of names that nothing else limits.
+func validateName(name string, prefix bool) []string {
+	if prefix {
+		return content.IsPathSegmentPrefix(name)
+	}
+	return content.IsPathSegmentName(name)
 }
 
 // GetResetFields implements rest.ResetFieldsStrategy.

@@ -44,7 +44,7 @@ func checkEtcds(ctx context.Context, o *Options) error {
 	return nil
 }
 
-// asker asks etcd servers whether they are there. etcd speaks HTTP/1.1 and HTTP/2, a proxy perhaps the former alone, and kine the latter alone.
+// asker asks etcd servers whether they are there. etcd speaks HTTP/1.1 and HTTP/2, a proxy perhaps only the former, kine only the latter.
 type asker struct {
 	// either leaves the choice to a server with TLS. Without TLS, it speaks HTTP/1.1.
 	either *http.Transport
@@ -53,9 +53,9 @@ type asker struct {
 }
 
 func newAsker(config *tls.Config) *asker {
-	a := &asker{either: &http.Transport{TLSClientConfig: config, ForceAttemptHTTP2: true}, http2: &http.Transport{Protocols: &http.Protocols{}}}
-	a.http2.Protocols.SetUnencryptedHTTP2(true)
-	return a
+	http2 := &http.Protocols{}
+	http2.SetUnencryptedHTTP2(true)
+	return &asker{either: &http.Transport{TLSClientConfig: config, ForceAttemptHTTP2: true}, http2: &http.Transport{Protocols: http2}}
 }
 
 func (a *asker) close() {

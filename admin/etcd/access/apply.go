@@ -234,7 +234,7 @@ func Connect(endpoints []string, caFile, certFile, keyFile string) (*clientv3.Cl
 	return clientv3.New(config)
 }
 
-// NotEtcd is the error for servers that are not etcd (internal/storage/etcdversion, IsEtcd), and have nothing that commands for etcd work with.
+// NotEtcd is the error for servers that are not etcd (internal/storage/etcdversion, IsEtcd). Commands for etcd cannot work with them.
 func NotEtcd(endpoints []string) error {
 	return fmt.Errorf("%s is not etcd, but a server such as kine, which has no members, users and snapshots: use the tools of its database",
 		strings.Join(endpoints, ","))

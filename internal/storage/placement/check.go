@@ -24,8 +24,8 @@ const readsAtOnce = 100
 // Check returns an error if a group that the process serves is in an etcd that the process does not have. It also has the group's own etcds
 // know which service uses them. It comes before the first storage.
 //
-// A server that is not etcd ([etcdversion.IsEtcd]) knows no transactions but those of kube-apiserver. It can have neither fences nor records, so no group
-// moves to or from it, and its groups have no etcds of their own.
+// A server that is not etcd ([etcdversion.IsEtcd]) knows no transactions but those of kube-apiserver. It can have neither fences nor
+// records, so no group moves to or from it, and its groups have no etcds of their own.
 func (g *Groups) Check(ctx context.Context, serves func(group string) bool) error {
 	shared, err := g.Clients.Client(&g.Shared)
 	if err != nil {
