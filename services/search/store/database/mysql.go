@@ -249,16 +249,18 @@ func (mysqlFamily) list(s *Statement, name string, value func()) {
 	s.Add(" ELSE '[]' END, '$[*]' COLUMNS (v JSON PATH '$')) " + name)
 }
 
-// rankNumber never converts a text that is no number. The end of a pattern is also before a line break at the end. A text in place of a
-// number is the number that it begins with.
+// whole has a pattern end at the end of a text. Its $ would also be before a line break at the end: \n in MariaDB, and in MySQL all those of
+// Unicode.
+func whole(pattern string) string { return strings.TrimSuffix(pattern, "$") + `\z` }
+
+// rankNumber never converts a text that is no number. A text in place of a number is the number that it begins with.
 func (mysqlFamily) rankNumber(s *Statement, text func(*Statement)) {
 	with := func(before, after string, values ...any) {
 		text(s.Add(before))
 		s.Add(after, values...)
 	}
 	with("(CASE WHEN CHAR_LENGTH(COALESCE(", fmt.Sprintf(", '')) = 0 THEN %g WHEN ", query.NoNumber)) // blanks are equal to nothing
-	with("", " COLLATE utf8mb4_bin REGEXP ? AND ", query.NumberPattern)
-	with("", " NOT LIKE ? THEN (", "%\n")
+	with("", " COLLATE utf8mb4_bin REGEXP ? THEN (", whole(query.NumberPattern))
 	with("", " + 0e0)")
 	double := func(number float64) string { return fmt.Sprintf("%.0fe0", number) }
 	byUnits(s, func() { with("REGEXP_SUBSTR(", " COLLATE utf8mb4_bin, '[A-Za-z]+$')") }, double)
@@ -270,10 +272,8 @@ func (mysqlFamily) rankText(s *Statement, text func(*Statement)) {
 	s.Add(fmt.Sprintf(", ''), %d) AS BINARY)", query.RankLength))
 }
 
-// moment keeps its pattern from a line break at the end, before which the end of a pattern may be.
 func (mysqlFamily) moment(s *Statement, text func(*Statement)) {
 	text(s.Add("(CASE WHEN "))
-	text(s.Add(" COLLATE utf8mb4_bin REGEXP ? AND ", query.MomentPattern))
-	text(s.Add(" NOT LIKE ? THEN CAST(REGEXP_REPLACE(", "%\n"))
+	text(s.Add(" COLLATE utf8mb4_bin REGEXP ? THEN CAST(REGEXP_REPLACE(", whole(query.MomentPattern)))
 	s.Add(", ?, '') AS BINARY) END)", "["+query.MomentEnd+"]+$")
 }
