@@ -22,6 +22,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/util/wait"
 
+	"github.com/tripod-k8s/tripod/internal/storage/etcdversion"
 	"github.com/tripod-k8s/tripod/services/shared/partitions"
 )
 
@@ -234,10 +235,16 @@ func Connect(endpoints []string, caFile, certFile, keyFile string) (*clientv3.Cl
 	return clientv3.New(config)
 }
 
-// NotEtcd is the error for servers that are not etcd (internal/storage/etcdversion, IsEtcd). Commands for etcd cannot work with them.
-func NotEtcd(endpoints []string) error {
+// CheckEtcd returns an error if a read says that the server is not etcd, so that commands for etcd cannot work with it.
+func CheckEtcd(ctx context.Context, client *clientv3.Client) error {
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	answer, err := client.Get(ctx, "/", clientv3.WithCountOnly())
+	if err != nil || etcdversion.IsEtcd(answer.Header) {
+		return nil // what reads nothing is not known to be something else
+	}
 	return fmt.Errorf("%s is not etcd, but a server such as kine, which has no members, users and snapshots: use the tools of its database",
-		strings.Join(endpoints, ","))
+		strings.Join(client.Endpoints(), ","))
 }
 
 // Await returns when etcd answers. When the context ends, it returns the last error. It does not wait for a server that is not etcd.
@@ -248,7 +255,9 @@ func Await(ctx context.Context, client *clientv3.Client) error {
 		defer cancel()
 		_, err := client.AuthStatus(asking)
 		if status.Code(err) == codes.Unimplemented {
-			return false, NotEtcd(client.Endpoints())
+			if not := CheckEtcd(ctx, client); not != nil {
+				return false, not
+			}
 		}
 		if err != nil && ctx.Err() == nil {
 			last = err

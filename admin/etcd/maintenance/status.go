@@ -18,7 +18,6 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/tripod-k8s/tripod/admin/etcd/access"
-	"github.com/tripod-k8s/tripod/internal/storage/etcdversion"
 )
 
 const (
@@ -106,11 +105,8 @@ func memberList(ctx context.Context, client *clientv3.Client) ([]*pb.Member, err
 		asking, cancel := context.WithTimeout(ctx, requestTimeout)
 		list, err := client.MemberList(asking, options...)
 		cancel()
-		if err == nil && !etcdversion.IsEtcd(list.Header) {
-			return nil, access.NotEtcd(client.Endpoints())
-		}
 		if err == nil {
-			return list.Members, nil
+			return list.Members, access.CheckEtcd(ctx, client)
 		}
 		last = err
 	}

@@ -21,7 +21,6 @@ import (
 
 	"github.com/tripod-k8s/tripod/admin/etcd/access"
 	"github.com/tripod-k8s/tripod/admin/etcd/snapshot/bucket"
-	"github.com/tripod-k8s/tripod/internal/storage/etcdversion"
 )
 
 const (
@@ -186,8 +185,8 @@ func ask(ctx context.Context, config clientv3.Config, endpoint string) (state *e
 	if err != nil {
 		return nil, fmt.Errorf("etcd at %s does not answer (certificates, or no majority of members?): %w", endpoint, err)
 	}
-	if !etcdversion.IsEtcd(answer.Header) {
-		return nil, access.NotEtcd(config.Endpoints)
+	if err := access.CheckEtcd(ctx, client); err != nil {
+		return nil, err
 	}
 	return answer.Header, nil
 }
