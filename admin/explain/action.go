@@ -34,17 +34,22 @@ type Action struct {
 	Namespace string
 }
 
+// BadAction is an error of what a person has written.
+type BadAction struct{ error }
+
+func bad(format string, args ...any) error { return BadAction{fmt.Errorf(format, args...)} }
+
 // request returns the request of an action, which is never sent.
 func (a Action) request(ctx context.Context, client kubernetes.Interface) (*http.Request, error) {
 	verb := strings.ToLower(a.Verb)
 	method := methods[verb]
 	switch {
 	case method == "":
-		return nil, fmt.Errorf("%q is no verb: verbs are %s", a.Verb, strings.Join(Verbs, ", "))
+		return nil, bad("%q is no verb: verbs are %s", a.Verb, strings.Join(Verbs, ", "))
 	case a.Target == "":
-		return nil, fmt.Errorf("name a path such as /api/v1/pods, or a resource such as deployments.apps/front")
+		return nil, bad("name a path such as /api/v1/pods, or a resource such as deployments.apps/front")
 	case len(a.Target) > maxTarget:
-		return nil, fmt.Errorf("the path has %d characters, at most %d are possible", len(a.Target), maxTarget)
+		return nil, bad("the path has %d characters, at most %d are possible", len(a.Target), maxTarget)
 	}
 	path := a.Target
 	if !strings.HasPrefix(path, "/") {
@@ -54,8 +59,8 @@ func (a Action) request(ctx context.Context, client kubernetes.Interface) (*http
 		}
 	}
 	u, err := url.ParseRequestURI(path)
-	if err != nil || u.Host != "" {
-		return nil, fmt.Errorf("%q is no path such as /api/v1/pods", path)
+	if err != nil || u.Host != "" || strings.HasPrefix(path, "//") {
+		return nil, bad("%q is no path such as /api/v1/pods", path)
 	}
 	if verb == "watch" {
 		values := u.Query()
@@ -69,13 +74,16 @@ func (a Action) request(ctx context.Context, client kubernetes.Interface) (*http
 func (a Action) path(ctx context.Context, client kubernetes.Interface) (string, error) {
 	parts := strings.Split(a.Target, "/")
 	if len(parts) > 3 {
-		return "", fmt.Errorf("%q is no resource: write RESOURCE, RESOURCE/NAME or RESOURCE/NAME/SUBRESOURCE", a.Target)
+		return "", bad("%q is no resource: write RESOURCE, RESOURCE/NAME or RESOURCE/NAME/SUBRESOURCE", a.Target)
 	}
 	cached := memory.NewMemCacheClient(client.Discovery())
 	mapper := restmapper.NewShortcutExpander(restmapper.NewDeferredDiscoveryRESTMapper(cached), cached, nil)
 	gvr, err := mapper.ResourceFor(schema.ParseGroupResource(strings.ToLower(parts[0])).WithVersion(""))
+	if meta.IsNoMatchError(err) {
+		return "", bad("the API has no resource %q: write its path if it is known", parts[0])
+	}
 	if err != nil {
-		return "", fmt.Errorf("the API has no resource %q: write its path if it is known", parts[0])
+		return "", fmt.Errorf("cannot look up the resource %q: %w", parts[0], err)
 	}
 	kind, err := mapper.KindFor(gvr)
 	if err != nil {
@@ -94,12 +102,12 @@ func (a Action) path(ctx context.Context, client kubernetes.Interface) (string, 
 	case namespaced && a.Namespace != "":
 		segments = append(segments, "namespaces", a.Namespace)
 	case namespaced && len(parts) > 1:
-		return "", fmt.Errorf("%s are in namespaces: name one", gvr.GroupResource())
+		return "", bad("%s are in namespaces: name one", gvr.GroupResource())
 	}
 	segments = append(append(segments, gvr.Resource), parts[1:]...)
 	for i, segment := range segments {
 		if segment == "" || segment == "." || segment == ".." || len(segment) > validation.DNS1123SubdomainMaxLength {
-			return "", fmt.Errorf("%q is no name", segment)
+			return "", bad("%q is no name", segment)
 		}
 		segments[i] = url.PathEscape(segment)
 	}

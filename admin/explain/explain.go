@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"net/url"
 	"strings"
 
 	authorizationv1 "k8s.io/api/authorization/v1"
@@ -33,6 +34,9 @@ type User struct {
 	Name   string
 	Groups []string
 }
+
+// Caller returns whether the user is the caller.
+func (u User) Caller() bool { return u.Name == "" && len(u.Groups) == 0 }
 
 // Explanation is what would become of a request.
 type Explanation struct {
@@ -60,7 +64,7 @@ func Explain(ctx context.Context, client kubernetes.Interface, action Action, us
 		return nil, err
 	}
 	e := &Explanation{Request: r.Method + " " + r.URL.RequestURI(), Attributes: attributes(info)}
-	if err := e.route(ctx, client, r.URL.Path); err != nil {
+	if err := e.route(ctx, client, r.URL); err != nil {
 		return nil, err
 	}
 	if info.APIGroup == searchGroup { // the path goes on with what is asked for in clusters, which no review has
@@ -89,7 +93,7 @@ func attributes(info *request.RequestInfo) string {
 }
 
 // route looks the path up in the aggregator's table, filled with the APIServices that the caller may list.
-func (e *Explanation) route(ctx context.Context, client kubernetes.Interface, path string) error {
+func (e *Explanation) route(ctx context.Context, client kubernetes.Interface, u *url.URL) error {
 	var services apiregistrationv1.APIServiceList
 	raw, err := client.Discovery().RESTClient().Get().AbsPath("/apis/apiregistration.k8s.io/v1/apiservices").Do(ctx).Raw()
 	forbidden := apierrors.IsForbidden(err)
@@ -101,13 +105,13 @@ func (e *Explanation) route(ctx context.Context, client kubernetes.Interface, pa
 	}
 	var backends []string
 	for i := range services.Items {
-		if ref := services.Items[i].Spec.Service; ref != nil && ref.Namespace == trust.Namespace {
+		if ref := services.Items[i].Spec.Service; ref != nil && ref.Namespace == trust.Namespace && ref.Name != string(routing.Aggregator) {
 			backends = append(backends, ref.Name)
 		}
 	}
 	table := routing.NewTable(apiservices.Builtin, backends...)
 	var named *apiregistrationv1.APIService
-	gv := groupVersion(path)
+	gv := groupVersion(u.Path)
 	for i := range services.Items {
 		service := &services.Items[i]
 		table.SetAPIService(service, nil)
@@ -118,7 +122,11 @@ func (e *Explanation) route(ctx context.Context, client kubernetes.Interface, pa
 	if !forbidden {
 		table.SetComplete()
 	}
-	e.say(table.Route(path).Owner, named, gv, forbidden)
+	owner := table.RouteURL(u).Owner
+	if owner == routing.Unknown && gv == (schema.GroupVersion{}) { // the list of groups, whatever APIServices there are
+		owner = routing.Aggregator
+	}
+	e.say(owner, named, gv, forbidden)
 	return nil
 }
 
@@ -126,8 +134,8 @@ func (e *Explanation) route(ctx context.Context, client kubernetes.Interface, pa
 func groupVersion(path string) schema.GroupVersion {
 	parts := strings.Split(strings.TrimPrefix(path, "/"), "/")
 	switch {
-	case parts[0] == "api" && len(parts) > 1:
-		return schema.GroupVersion{Version: parts[1]}
+	case parts[0] == "api": // one APIService is for all of it
+		return schema.GroupVersion{Version: "v1"}
 	case parts[0] == "apis" && len(parts) > 2:
 		return schema.GroupVersion{Group: parts[1], Version: parts[2]}
 	case parts[0] == "apis" && len(parts) > 1:
@@ -146,18 +154,18 @@ func (e *Explanation) say(owner routing.Owner, named *apiregistrationv1.APIServi
 		return
 	case owner == routing.Aggregator:
 		e.Rule = "The aggregator itself serves APIServices, lists of groups, OpenAPI and health."
-	case owner == routing.Aggregated:
+	case owner == routing.Aggregated && named != nil:
 		ref := named.Spec.Service
 		e.Service, e.Known = "aggregated API server "+ref.Namespace+"/"+ref.Name, false
 		e.Rule = "The APIService " + named.Name + " names that Service."
-		e.Notes = append(e.Notes, "An aggregated API server decides itself what it allows.")
+		e.Notes = append(e.Notes, "An aggregated API server may refuse what is allowed here.")
 	case gv == (schema.GroupVersion{}) && owner == routing.Core:
 		e.Rule = "Paths outside of API groups go to core, unless the aggregator serves them itself."
 	case named == nil && owner == routing.Unknown:
 		e.Service, e.Known = string(routing.Extensions)+", or one of its partitions", false
 		e.Rule = "No APIService names " + gv.String() + ". Groups that no APIService names are those of custom resources."
 	case named == nil:
-		e.Rule = "No APIService names " + gv.String() + ", a group of Kubernetes."
+		e.Rule = "No APIService names " + gv.String() + ". The group is one of Kubernetes, so " + string(owner) + " answers."
 	case named.Spec.Service == nil && !apiservices.Builtin(gv.Group):
 		e.Service, e.Known = string(routing.Extensions)+", or one of its partitions", false
 		e.Rule = "The APIService " + named.Name + " names no service, and the group is none of Kubernetes."
@@ -165,6 +173,9 @@ func (e *Explanation) say(owner routing.Owner, named *apiregistrationv1.APIServi
 		e.Rule = "The APIService " + named.Name + " names no service, and the group is one of Kubernetes."
 	default:
 		e.Rule = "The APIService " + named.Name + " names " + named.Spec.Service.Namespace + "/" + named.Spec.Service.Name + "."
+		if !ofTripod(named.Spec.Service.Name) {
+			e.Rule += " If the aggregator has no backend of that name, it is an aggregated API server."
+		}
 		if string(owner) != named.Spec.Service.Name {
 			e.Rule += " But the group is one of Kubernetes, which " + string(owner) + " serves."
 		}
@@ -173,6 +184,12 @@ func (e *Explanation) say(owner routing.Owner, named *apiregistrationv1.APIServi
 		e.Rule += " That is the partition " + partition + " of extensions."
 	}
 	e.available(named)
+}
+
+// ofTripod returns whether each aggregator has a backend of a name.
+func ofTripod(name string) bool {
+	_, partition := addresses.PartitionOf(name)
+	return partition || name == string(routing.Core) || name == string(routing.Extensions)
 }
 
 // available notes that an APIService is not available.
@@ -196,12 +213,19 @@ func (e *Explanation) authorize(ctx context.Context, client kubernetes.Interface
 			Namespace: info.Namespace, Verb: info.Verb, Group: info.APIGroup, Version: info.APIVersion, Resource: info.Resource,
 			Subresource: info.Subresource, Name: info.Name,
 		}
+		// The node authorizer decides by selectors, too.
+		if info.FieldSelector != "" {
+			resource.FieldSelector = &authorizationv1.FieldSelectorAttributes{RawSelector: info.FieldSelector}
+		}
+		if info.LabelSelector != "" {
+			resource.LabelSelector = &authorizationv1.LabelSelectorAttributes{RawSelector: info.LabelSelector}
+		}
 	} else {
 		other = &authorizationv1.NonResourceAttributes{Path: info.Path, Verb: info.Verb}
 	}
 	var status authorizationv1.SubjectAccessReviewStatus
 	var err error
-	if user.Name == "" && len(user.Groups) == 0 {
+	if user.Caller() {
 		var review *authorizationv1.SelfSubjectAccessReview
 		review, err = client.AuthorizationV1().SelfSubjectAccessReviews().Create(ctx, &authorizationv1.SelfSubjectAccessReview{
 			Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: resource, NonResourceAttributes: other},

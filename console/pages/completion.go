@@ -21,11 +21,12 @@ import (
 )
 
 const (
-	// partsAge is how long the parts that complete a search are remembered, or partsRetry if they cannot be read. A page waits for them for
-	// partsTimeout.
-	partsAge     = time.Minute
-	partsRetry   = 5 * time.Second
-	partsTimeout = 2 * time.Second
+	// partsAge is how long the parts that complete a search are remembered. A page waits for them for partsTimeout. If they cannot be read,
+	// the next page to try is one after partsRetry, and after twice that each time it fails again, up to maxPartsRetry.
+	partsAge      = time.Minute
+	partsTimeout  = 2 * time.Second
+	partsRetry    = 5 * time.Second
+	maxPartsRetry = 10 * time.Minute
 	// maxGroups is how many places or kinds complete a search: those with most objects. maxLabels is how many labels of a page do.
 	maxGroups = "500"
 	maxLabels = 60
@@ -54,23 +55,38 @@ func (c *console) options(ctx context.Context, text string, labels []query.Part)
 	return options
 }
 
-// parts returns clusters, namespaces and kinds. What search does not tell soon is left out until the next look.
+// parts returns clusters, namespaces and kinds, as far as search told them soon. The others are left out until the next look.
 func (c *console) parts(ctx context.Context) []query.Part {
 	c.partsMu.Lock()
 	defer c.partsMu.Unlock()
-	if time.Now().Before(c.partsUntil) {
+	if c.partsBusy || time.Now().Before(c.partsUntil) {
 		return c.knownParts
 	}
-	ctx, cancel := context.WithTimeout(ctx, partsTimeout)
-	defer cancel()
-	c.partsUntil = time.Now().Add(partsAge)
-	places, err := c.groups(ctx, "cluster", "namespace")
-	var kinds [][]string
-	if err == nil {
-		kinds, err = c.groups(ctx, "group", "kind")
-	}
+	c.partsBusy = true
+	c.partsMu.Unlock()
+	found, err := c.findParts(ctx)
+	c.partsMu.Lock()
+	c.partsBusy = false
 	if err != nil { // the box works without them
-		c.partsUntil = time.Now().Add(partsRetry)
+		c.partsWait = min(max(2*c.partsWait, partsRetry), maxPartsRetry)
+		c.partsUntil = time.Now().Add(c.partsWait)
+		return c.knownParts
+	}
+	c.knownParts, c.partsWait, c.partsUntil = found, 0, time.Now().Add(partsAge)
+	return c.knownParts
+}
+
+// findParts goes on for a reader who leaves the page, because it is for the next one as well.
+func (c *console) findParts(ctx context.Context) ([]query.Part, error) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), partsTimeout)
+	defer cancel()
+	places, err := c.groups(ctx, "cluster", "namespace")
+	if err != nil {
+		return nil, err
+	}
+	kinds, err := c.groups(ctx, "group", "kind")
+	if err != nil {
+		return nil, err
 	}
 	all := map[query.Part]bool{}
 	for _, place := range places {
@@ -81,10 +97,9 @@ func (c *console) parts(ctx context.Context) []query.Part {
 		all[query.Part{Key: "kind", Value: kindText(schema.GroupVersionKind{Group: kind[0], Kind: kind[1]})}] = true
 	}
 	maps.DeleteFunc(all, func(_ query.Part, is bool) bool { return !is })
-	c.knownParts = slices.SortedFunc(maps.Keys(all), func(a, b query.Part) int {
+	return slices.SortedFunc(maps.Keys(all), func(a, b query.Part) int {
 		return cmp.Or(strings.Compare(a.Key, b.Key), strings.Compare(a.Value, b.Value))
-	})
-	return c.knownParts
+	}), nil
 }
 
 // groups returns the values of two columns of the objects that the reader may read.

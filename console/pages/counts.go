@@ -118,6 +118,9 @@ func countedGroup(q query.Query, group v1beta1.CountedGroup) (countedRow, error)
 		narrow, is = narrowed(narrow, by, value)
 		says = says && is
 	}
+	if len(values) > 0 {
+		return row, fmt.Errorf("search answers with %d values of a group", len(group.Values))
+	}
 	if says {
 		row.Link, row.Label = linkTo(narrow, ""), strings.Join(row.Cells, ", ")
 	}

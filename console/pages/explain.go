@@ -6,6 +6,7 @@ package pages
 import (
 	"errors"
 	"net/http"
+	"slices"
 	"strings"
 
 	"github.com/tripod-k8s/tripod/admin/explain"
@@ -53,20 +54,26 @@ func (c *console) explain(req *http.Request) (model, error) {
 		return nil, err
 	}
 	action := explain.Action{Verb: page.Verb, Target: page.Target, Namespace: page.Namespace}
-	if page.Found, err = explain.Explain(req.Context(), client, action, user); err != nil {
+	page.Found, err = explain.Explain(req.Context(), client, action, user)
+	if errors.As(err, &explain.BadAction{}) {
 		return nil, badRequest{err}
+	}
+	if err != nil {
+		return nil, err
 	}
 	page.Title = page.Found.Request + " - Explained"
 	page.Asker = "you"
-	if page.User != "" || page.Groups != "" {
-		page.Asker = strings.Join(append([]string{page.User}, user.Groups...), ", ")
+	if !user.Caller() {
+		names := slices.DeleteFunc(append([]string{user.Name}, user.Groups...), func(name string) bool { return name == "" })
+		page.Asker = strings.Join(names, ", ")
 	}
 	if c.services == nil || !page.Found.Known {
 		return page, nil
 	}
 	statuses, err := c.services(req.Context())
 	if err != nil {
-		return nil, err
+		page.Found.Notes = append(page.Found.Notes, "The console cannot ask for the replicas: "+err.Error())
+		return page, nil
 	}
 	page.Local = true
 	for i := range statuses {

@@ -46,9 +46,13 @@ type console struct {
 	mu     sync.Mutex
 	reader string
 
+	// partsMu guards what follows.
 	partsMu    sync.Mutex
-	partsUntil time.Time
 	knownParts []query.Part
+	// partsUntil is when they are looked for again, if partsBusy says that no page does so. partsWait is how long they failed to be found.
+	partsUntil time.Time
+	partsBusy  bool
+	partsWait  time.Duration
 }
 
 // New returns the pages. Services returns the state of the instance on this machine, and is nil if there is none.
@@ -140,13 +144,14 @@ func codeOf(err error) int {
 func (c *console) render(w http.ResponseWriter, req *http.Request, name string, code int, m model) {
 	l := m.base()
 	l.Server, l.Reader, l.Services = c.hub.Server(), c.whoReads(req), c.services != nil
-	if m, isLive := m.(*servicesPage); isLive && m.Live {
-		w.Header().Set("Refresh", liveInterval)
-	}
 	if l.Text == "" {
 		l.Text = req.URL.Query().Get("q")
 	}
-	l.Options = c.options(req.Context(), l.Text, l.labels)
+	if m, isLive := m.(*servicesPage); isLive && m.Live {
+		w.Header().Set("Refresh", liveInterval)
+	} else {
+		l.Options = c.options(req.Context(), l.Text, l.labels)
+	}
 	var text bytes.Buffer
 	if err := templates[name].ExecuteTemplate(&text, "layout.html", m); err != nil {
 		http.Error(w, "The page cannot be made: "+err.Error(), http.StatusInternalServerError)

@@ -42,22 +42,35 @@ func Parse(text string) (Query, error) {
 	if err != nil {
 		return q, err
 	}
-	if len(parts) > maxParts {
-		return q, fmt.Errorf("the search has %d parts, at most %d are possible", len(parts), maxParts)
-	}
 	for _, part := range parts {
 		if !part.quoted {
 			if key, value, found := strings.Cut(part.text, ":"); found && keys[key] != "" {
-				if value == "" {
+				values := valuesOf(keys[key], value)
+				if len(values) == 0 {
 					return q, fmt.Errorf("%s: needs a value, such as %s", key, examples[keys[key]])
 				}
-				q.Parts = append(q.Parts, Part{keys[key], value})
+				for _, value := range values {
+					q.Parts = append(q.Parts, Part{keys[key], value})
+				}
 				continue
 			}
 		}
 		q.Parts = append(q.Parts, Part{"", part.text})
 	}
+	if len(q.Parts) > maxParts {
+		return q, fmt.Errorf("the search has %d parts, at most %d are possible", len(q.Parts), maxParts)
+	}
 	return q, nil
+}
+
+// valuesOf returns the values of a part, which are none if it is empty. Objects are counted by each of a list. A path with brackets or quotes
+// may have commas, and is one value.
+func valuesOf(key, value string) []string {
+	values := []string{value}
+	if key == countKey && !strings.ContainsAny(value, "\"'[(\\") {
+		values = strings.Split(value, ",")
+	}
+	return slices.DeleteFunc(values, func(value string) bool { return value == "" })
 }
 
 var examples = map[string]string{

@@ -68,6 +68,18 @@ func TestCountsAndTheirGroups(t *testing.T) {
 	assert.Equal(t, "group,resource,status.phase", q.GroupBy())
 	assert.Equal(t, "front sort:name", q.Objects().String())
 	assert.Empty(t, q.Objects().GroupBy())
+
+	q, err = Parse("count:cluster,kind,metadata.labels['a,b']")
+	require.NoError(t, err)
+	assert.Equal(t, []string{"cluster,kind,metadata.labels['a,b']"}, q.Values("count"), "one path")
+	q, err = Parse("count:cluster,kind count:metadata.labels['a,b']")
+	require.NoError(t, err)
+	assert.Equal(t, []string{"cluster", "kind", "metadata.labels['a,b']"}, q.Values("count"))
+	_, err = Parse("count:,")
+	require.ErrorContains(t, err, "needs a value")
+	_, err = Parse("count:" + strings.Repeat("a,", 33))
+	require.ErrorContains(t, err, "the search has 33 parts")
+
 	for _, test := range [][3]string{
 		{"status.phase", "Running", "status.phase in (Running)"},
 		{"status.phase", "", "status.phase="},

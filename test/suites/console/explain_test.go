@@ -68,6 +68,8 @@ func TestAReaderExplainsOnlyOwnRequests(t *testing.T) {
 	assert.Equal(t, "not known", service)
 	assert.Contains(t, b.text(), "You may not list APIServices")
 	assert.Contains(t, allowed, "Allowed for you.")
+	service, _ = b.explained("get", "/apis", "", "", "")
+	assert.Equal(t, "aggregator", service)
 	_, allowed = b.explained("get", "secrets", "shop", "", "")
 	assert.Contains(t, allowed, "Not allowed for you.")
 	_, allowed = b.explained("get", "secrets", "shop", "ann", "")
