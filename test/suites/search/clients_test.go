@@ -183,7 +183,7 @@ func TestParametersCountAsInKubernetes(t *testing.T) {
 		"cluster=x":                   "it resembles a parameter of search",
 		"fieldSelector=metadata.name": "search has an operator more: the field exists",
 	}
-	awaitList(t, resources+"/apis/apps/v1/deployments?names=web", "default/web")
+	awaitList(t, hub+"/apis/apps/v1/namespaces/default/deployments?names=web", "default/web")
 	client := kubernetes.NewForConfigOrDie(fleet.Admin())
 	code := func(path string) int {
 		var code int
