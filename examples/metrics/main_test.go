@@ -58,17 +58,16 @@ func start(t *testing.T) cluster {
 	return c
 }
 
-func (c cluster) run(program string, args ...string) (string, error) {
-	path, err := filepath.Abs(filepath.Join(assets, program))
-	require.NoError(c.t, err)
-	cmd := exec.CommandContext(c.t.Context(), path, append([]string{"--kubeconfig=" + c.Kubeconfig()}, args...)...)
+// run runs the kubectl of tripod, which apitest finds in the same way.
+func (c cluster) run(args ...string) (string, error) {
+	cmd := exec.CommandContext(c.t.Context(), "tripod", append([]string{"kubectl", "--kubeconfig=" + c.Kubeconfig()}, args...)...)
 	output, err := cmd.CombinedOutput()
 	return string(output), err
 }
 
 func (c cluster) kubectl(args ...string) string {
 	c.t.Helper()
-	output, err := c.run("kubectl", args...)
+	output, err := c.run(args...)
 	require.NoError(c.t, err, output)
 	return output
 }
@@ -79,7 +78,7 @@ func (c cluster) top(lines int, args ...string) []string {
 	var found []string
 	require.EventuallyWithT(c.t, func(ct *assert.CollectT) { // the rights of the service come into force
 		found = nil
-		output, err := c.run("kubectl", append(append([]string{"top"}, args...), "--no-headers")...)
+		output, err := c.run(append(append([]string{"top"}, args...), "--no-headers")...)
 		require.NoError(ct, err, output)
 		for line := range strings.Lines(output) {
 			found = append(found, strings.Join(strings.Fields(line), " "))
@@ -145,7 +144,7 @@ func TestKubectlTop(t *testing.T) {
 	assert.Equal(t, []string{"web-0 250m 64Mi", "web-1 50m 64Mi"}, c.top(2, "pods", "--sort-by=cpu", "--selector=app=web"))
 	assert.Equal(t, []string{"node-a 300m 15% 128Mi 12%"}, c.top(1, "nodes"))
 	c.Allow("jane", rbacv1.PolicyRule{APIGroups: []string{"metrics.k8s.io"}, Resources: []string{"pods"}, Verbs: []string{"list"}})
-	output, err := c.run("kubectl", "top", "nodes", "--as=jane")
+	output, err := c.run("top", "nodes", "--as=jane")
 	require.Error(t, err)
 	assert.Contains(t, output, `cannot list resource "nodes" in API group "metrics.k8s.io"`)
 	assert.Contains(t, c.kubectl("top", "pods", "--as=jane"), "web-0")
