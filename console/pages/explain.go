@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/tripod-k8s/tripod/admin/explain"
+	"github.com/tripod-k8s/tripod/local/up"
 )
 
 // maxUser bounds the name of a user and of the groups.
@@ -71,10 +72,16 @@ func (c *console) explain(req *http.Request) (model, error) {
 		return page, nil
 	}
 	statuses, err := c.services(req.Context())
-	if err != nil {
+	if err == nil {
+		page.candidates(statuses)
+	} else {
 		page.Found.Notes = append(page.Found.Notes, "The console cannot ask for the replicas: "+err.Error())
-		return page, nil
 	}
+	return page, nil
+}
+
+// candidates shows which replicas may serve the request.
+func (page *explainPage) candidates(statuses []up.Status) {
 	page.Local = true
 	for i := range statuses {
 		switch status := &statuses[i]; {
@@ -86,5 +93,4 @@ func (c *console) explain(req *http.Request) (model, error) {
 		}
 	}
 	page.Sharded = strings.HasPrefix(page.Found.Service, "extensions")
-	return page, nil
 }

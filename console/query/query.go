@@ -63,8 +63,8 @@ func Parse(text string) (Query, error) {
 	return q, nil
 }
 
-// valuesOf returns the values of a part, which are none if it is empty. Objects are counted by each of a list. A path with brackets or quotes
-// may have commas, and is one value.
+// valuesOf returns the values of a part, which are none if it is empty. Objects are counted by each of a list. A path with brackets or
+// quotes may have commas, and is one value.
 func valuesOf(key, value string) []string {
 	values := []string{value}
 	if key == countKey && !strings.ContainsAny(value, "\"'[(\\") {

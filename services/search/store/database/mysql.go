@@ -249,8 +249,8 @@ func (mysqlFamily) list(s *Statement, name string, value func()) {
 	s.Add(" ELSE '[]' END, '$[*]' COLUMNS (v JSON PATH '$')) " + name)
 }
 
-// whole has a pattern end at the end of a text. Its $ would also be before a line break at the end: \n in MariaDB, and in MySQL all those of
-// Unicode.
+// whole has a pattern end at the end of a text. Its $ would also be before a line break at the end: \n in MariaDB, and in MySQL all those
+// of Unicode.
 func whole(pattern string) string { return strings.TrimSuffix(pattern, "$") + `\z` }
 
 // rankNumber never converts a text that is no number. A text in place of a number is the number that it begins with.
