@@ -5,7 +5,8 @@ package revisions
 
 // These methods are for a store that is a copy of a database. Only a Write and what Exclusively calls call them.
 
-// Begin makes the store what the database was at a revision. Watches from before end with 410.
+// Begin makes the store what the database was at a revision. A watch from before goes on if the changes that follow have the one that it
+// was sent last, and otherwise ends with 410.
 func (s *Store) Begin(revision int64, objects []Row) error {
 	entries := make([]*entry, len(objects))
 	for i, row := range objects {
@@ -70,15 +71,12 @@ func (s *Store) Follow(row Row) error {
 	return nil
 }
 
-// Skip makes a revision of the database that changes nothing.
-func (s *Store) Skip(revision int64) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.skip(revision)
-	s.trim(1)
-	if !s.closed {
-		s.announce()
+// Revision returns the revision of an object, or 0 if it does not exist.
+func (s *Store) Revision(key string) int64 {
+	if found, err := s.look(key); err == nil && found != nil {
+		return found.revision
 	}
+	return 0
 }
 
 // Current is the latest revision.

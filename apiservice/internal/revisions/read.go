@@ -100,7 +100,7 @@ func (s *Store) at(revision int64) (*tree, int64, error) {
 // the lock.
 func (s *Store) gave(revision int64) bool {
 	i := s.after(revision)
-	return s.write != nil || revision == s.compacted || i > 0 && s.history[i-1].revision == revision
+	return revision == s.compacted || i > 0 && s.history[i-1].revision == revision
 }
 
 // after returns the index of the first change after a revision.

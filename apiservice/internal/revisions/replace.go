@@ -5,6 +5,7 @@ package revisions
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"maps"
 	"slices"
@@ -15,8 +16,8 @@ import (
 // Replace makes objects, by their keys, all that the store has. Each that differs is a change of its own, but no reader sees some of them
 // only. If one of the objects cannot be encoded, or there is no room for all, nothing changes. Replace changes the objects.
 func (s *Store) Replace(objects map[string]runtime.Object) error {
-	s.writing.Lock()
-	defer s.writing.Unlock()
+	s.writing <- struct{}{}
+	defer s.unlock()
 	now, _, err := s.at(0)
 	if err != nil {
 		return err
@@ -64,7 +65,7 @@ func (s *Store) Replace(objects map[string]runtime.Object) error {
 		return s.full()
 	}
 	for _, p := range pairs {
-		s.apply(following(s.current), p.old, p.next)
+		s.apply(Following(s.current), p.old, p.next)
 	}
 	s.trim(len(pairs))
 	if len(pairs) > 0 {
@@ -75,9 +76,19 @@ func (s *Store) Replace(objects map[string]runtime.Object) error {
 
 // Exclusively calls a function while nothing else writes.
 func (s *Store) Exclusively(f func()) {
-	s.writing.Lock()
-	defer s.writing.Unlock()
+	s.writing <- struct{}{}
+	defer s.unlock()
 	f()
+}
+
+// ExclusivelyIn is Exclusively, unless the context ends before its turn comes.
+func (s *Store) ExclusivelyIn(ctx context.Context, f func()) error {
+	if err := s.lock(ctx); err != nil {
+		return err
+	}
+	defer s.unlock()
+	f()
+	return nil
 }
 
 // Set makes an object, which it changes, that of a key, or deletes that if it is nil. It keeps nothing: it is for what is kept already.

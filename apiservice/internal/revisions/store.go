@@ -69,9 +69,12 @@ type Store struct {
 	versioner storage.APIObjectVersioner
 	keep      Keep
 	write     Write
+	// patience is how long a write may take, with its wait for the others before it. It is 0 without write.
+	patience time.Duration
 
-	// writing is held by what writes. It is locked before mu, and held while keep works.
-	writing sync.Mutex
+	// writing has room for one value, that of what writes. It is locked before mu, and held while keep or write works. It is a channel, so
+	// that the wait for it can end.
+	writing chan struct{}
 	mu      sync.Mutex
 	// objects are those of revision current. size is that of their data.
 	objects *tree
@@ -101,18 +104,24 @@ func New(r storages.Resource, o Options) (*Store, error) {
 		return nil, fmt.Errorf("storage of %s: limits are positive", r.GroupResource)
 	}
 	objects := btree.New(treeDegree, func(a, b *entry) bool { return a.key < b.key })
-	first := following(0)
+	first := Following(0)
 	return &Store{
 		resource: r, options: o, objects: objects, base: objects.Clone(), current: first, compacted: first, changed: make(chan struct{}),
+		writing: make(chan struct{}, 1),
 	}, nil
 }
 
 // revisionSteps bounds the steps between revisions, in nanoseconds.
 const revisionSteps = 1 << 16
 
-// following returns a revision after another: the time, if that is later, and a random step. So no two replicas count alike.
-func following(revision int64) int64 {
-	return max(revision, time.Now().UnixNano()) + 1 + rand.Int64N(revisionSteps) //nolint:gosec // nothing depends on it being secret
+// Following returns a revision after another: the time, if that is later, and a random step. So no two replicas count alike.
+func Following(revision int64) int64 {
+	return max(revision, time.Now().UnixNano()) + Step()
+}
+
+// Step returns how much later a revision is than the time or the revision before it.
+func Step() int64 {
+	return 1 + rand.Int64N(revisionSteps) //nolint:gosec // nothing depends on it being secret
 }
 
 // Keep writes an object where it outlasts the process, before any reader sees it, or removes it if data is nil. If it returns
@@ -125,11 +134,29 @@ func (s *Store) KeepBy(keep Keep) { s.keep = keep }
 
 // Write makes a change in a database that several stores share, if the object is in a revision there, which is 0 if it does not exist. It
 // then has this store apply all changes up to its own, whose revision it returns. If the object is in another revision, it has the store
-// apply that, and returns ErrConflict.
-type Write func(key string, revision int64, data []byte) (int64, error)
+// apply that, and returns ErrConflict. The context has a deadline.
+type Write func(ctx context.Context, key string, revision int64, data []byte) (int64, error)
 
-// WriteTo makes the store a copy of a database, which counts the revisions one by one. It is called before anything else uses the store.
-func (s *Store) WriteTo(write Write) { s.write = write }
+// WriteTo makes the store a copy of a database, which gives no revision to two changes. A write takes at most patience. WriteTo is called
+// before anything else uses the store.
+func (s *Store) WriteTo(write Write, patience time.Duration) { s.write, s.patience = write, patience }
+
+// lock waits until nothing else writes, or the context ends.
+func (s *Store) lock(ctx context.Context) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	select {
+	case s.writing <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (s *Store) unlock() { <-s.writing }
+
+var errBusy = apierrors.NewServiceUnavailable("the write has waited too long for the ones before it: try again later")
 
 // Close ends all watches, and fails later requests.
 func (s *Store) Close() {
@@ -186,7 +213,7 @@ func (e *entry) bytes() int64 {
 }
 
 // commit replaces old by new data, both of which may be nil, unless the object is no longer as old.
-func (s *Store) commit(key string, old *entry, data []byte) (change, error) {
+func (s *Store) commit(client context.Context, key string, old *entry, data []byte) (change, error) {
 	var next *entry
 	if data != nil {
 		var err error
@@ -194,13 +221,24 @@ func (s *Store) commit(key string, old *entry, data []byte) (change, error) {
 			return change{}, err
 		}
 	}
-	s.writing.Lock()
-	defer s.writing.Unlock()
+	ctx := client
+	if s.patience > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(client, s.patience)
+		defer cancel()
+	}
+	if err := s.lock(ctx); err != nil {
+		if client.Err() == nil {
+			err = errBusy
+		}
+		return change{}, err
+	}
+	defer s.unlock()
 	if err := s.accepts(key, old, next); err != nil {
 		return change{}, err
 	}
 	if s.write != nil {
-		return s.writeTo(key, old, data)
+		return s.writeTo(ctx, key, old, data)
 	}
 	if s.keep != nil {
 		if err := s.keep(key, data); err != nil {
@@ -211,12 +249,12 @@ func (s *Store) commit(key string, old *entry, data []byte) (change, error) {
 }
 
 // writeTo makes a change in the database.
-func (s *Store) writeTo(key string, old *entry, data []byte) (change, error) {
+func (s *Store) writeTo(ctx context.Context, key string, old *entry, data []byte) (change, error) {
 	var before int64
 	if old != nil {
 		before = old.revision
 	}
-	revision, err := s.write(key, before, data)
+	revision, err := s.write(ctx, key, before, data)
 	if err != nil {
 		return change{}, err
 	}
@@ -248,7 +286,7 @@ func (s *Store) accepts(key string, old, next *entry) error {
 func (s *Store) put(old, next *entry) change {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	c := s.apply(following(s.current), old, next)
+	c := s.apply(Following(s.current), old, next)
 	s.trim(1)
 	if !s.closed {
 		s.announce()
@@ -354,7 +392,7 @@ func (s *Store) encode(object runtime.Object) ([]byte, error) {
 }
 
 // Create implements storage.Interface.
-func (s *Store) Create(_ context.Context, key string, object, out runtime.Object, ttl uint64) error {
+func (s *Store) Create(ctx context.Context, key string, object, out runtime.Object, ttl uint64) error {
 	key, err := s.key(key, false)
 	if err != nil {
 		return err
@@ -369,7 +407,7 @@ func (s *Store) Create(_ context.Context, key string, object, out runtime.Object
 	if err != nil {
 		return err
 	}
-	c, err := s.commit(key, nil, data)
+	c, err := s.commit(ctx, key, nil, data)
 	if errors.Is(err, ErrConflict) {
 		return storage.NewKeyExistsError(key, 0)
 	}
@@ -390,7 +428,7 @@ func (s *Store) Delete(
 	if err != nil {
 		return err
 	}
-	for {
+	for ctx.Err() == nil {
 		old, err := s.look(key)
 		if err != nil {
 			return err
@@ -407,7 +445,7 @@ func (s *Store) Delete(
 		if err := validate(ctx, object); err != nil {
 			return err
 		}
-		c, err := s.commit(key, old, nil)
+		c, err := s.commit(ctx, key, old, nil)
 		if errors.Is(err, ErrConflict) {
 			continue
 		}
@@ -416,6 +454,7 @@ func (s *Store) Delete(
 		}
 		return s.deleted(c, out)
 	}
+	return ctx.Err()
 }
 
 // deleted sets an object to its last state. Its resourceVersion is that of the deletion.
@@ -450,7 +489,7 @@ func (s *Store) GuaranteedUpdate(
 		if old != nil && bytes.Equal(data, old.data) {
 			return old.copyTo(destination)
 		}
-		c, err := s.commit(key, old, data)
+		c, err := s.commit(ctx, key, old, data)
 		if errors.Is(err, ErrConflict) {
 			continue
 		}

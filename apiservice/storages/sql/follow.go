@@ -6,6 +6,7 @@ package sql
 import (
 	"context"
 	"fmt"
+	"math"
 	"sync/atomic"
 	"time"
 
@@ -16,12 +17,10 @@ import (
 )
 
 const (
-	// patience is how long a write or a look may take.
+	// patience is how long a write, a look or a compaction may take.
 	patience = 10 * time.Second
 	// batch is how many changes are read at once.
 	batch = 500
-	// compactEvery is after how many changes the oldest ones are removed from the database.
-	compactEvery = 1000
 )
 
 // failure is why the database could not be read last, or nil.
@@ -53,14 +52,19 @@ func (f *failure) set(err error) error {
 
 // begin reads all objects.
 func (s *store) begin(ctx context.Context) error {
+	if err := s.restart(ctx); err != nil {
+		return err
+	}
+	return s.follow(ctx, math.MaxInt64)
+}
+
+// restart makes the store what the database was at the earliest revision that its changes reach back to.
+func (s *store) restart(ctx context.Context) error {
 	at, objects, err := s.log.objects(ctx)
 	if err != nil {
 		return err
 	}
-	if err := s.Begin(at, objects); err != nil {
-		return err
-	}
-	return s.follow(ctx)
+	return s.Begin(at, objects)
 }
 
 // sync has the store apply what others have written.
@@ -69,7 +73,7 @@ func (s *store) sync(client context.Context) error {
 	defer cancel()
 	current, _, err := s.log.state(ctx)
 	if err == nil && current != s.Current() {
-		s.Exclusively(func() { err = s.follow(ctx) })
+		err = s.exclusively(ctx, s.latest)
 	}
 	if err != nil && client.Err() != nil {
 		return err // the client is gone, which says nothing of the database
@@ -77,64 +81,74 @@ func (s *store) sync(client context.Context) error {
 	return s.failed.set(err)
 }
 
-// follow applies all changes that the database has by now. Nothing else writes meanwhile.
-func (s *store) follow(ctx context.Context) error {
-	current, compacted, err := s.log.state(ctx)
-	if err != nil {
-		return err
+// latest applies all changes that the database has by now.
+func (s *store) latest(ctx context.Context) error { return s.follow(ctx, math.MaxInt64) }
+
+// exclusively calls a function while nothing else writes.
+func (s *store) exclusively(ctx context.Context, f func(context.Context) error) error {
+	var err error
+	if waited := s.ExclusivelyIn(ctx, func() { err = f(ctx) }); waited != nil {
+		return waited
 	}
-	if at := s.Current(); at < compacted || at > current { // the database may have been restored from a backup
-		at, objects, err := s.log.objects(ctx)
-		if err != nil {
-			return err
-		}
-		if err := s.Begin(at, objects); err != nil {
-			return err
-		}
-	}
-	return s.followTo(ctx, current)
+	return err
 }
 
-// followTo applies the changes up to a revision.
-func (s *store) followTo(ctx context.Context, current int64) error {
-	for s.Current() < current {
-		rows, err := s.log.changes(ctx, s.Current(), current, batch)
+// follow applies the changes of the database up to a revision. Nothing else writes meanwhile. It begins anew if the store is not what the
+// database was: the database has removed changes that the store has not seen, or has lost some that it has, by a restore or a failover.
+func (s *store) follow(ctx context.Context, last int64) error {
+	for restarted := false; ; {
+		at := s.Current()
+		compacted, rows, err := s.log.changes(ctx, at, max(at, last), batch)
 		if err != nil {
 			return err
+		}
+		has := len(rows) > 0 && rows[0].Revision == at
+		if at < compacted || at > compacted && !has {
+			if restarted && at > compacted {
+				return fmt.Errorf("revision %d of %s has gone again", at, s.log.resource)
+			}
+			if err := s.restart(ctx); err != nil {
+				return err
+			}
+			restarted = true
+			continue
+		}
+		full := len(rows) == batch
+		if has {
+			rows = rows[1:]
 		}
 		for _, row := range rows {
 			if err := s.Follow(row); err != nil {
 				return fmt.Errorf("revision %d of %s: %w", row.Revision, s.log.resource, err)
 			}
 		}
-		if len(rows) < batch && s.Current() < current {
-			s.Skip(current)
+		s.followed.Add(int64(len(rows)))
+		if !full {
+			return nil
 		}
 	}
-	return nil
 }
 
 // write makes a change. It is a [revisions.Write]. It ends with an answer of the database, also if the client goes meanwhile.
-func (s *store) write(key string, before int64, data []byte) (int64, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+func (s *store) write(client context.Context, key string, before int64, data []byte) (int64, error) {
+	deadline, _ := client.Deadline()
+	ctx, cancel := context.WithDeadline(context.WithoutCancel(client), deadline)
 	defer cancel()
 	revision, err := s.log.append(ctx, key, before, data)
 	if err != nil {
 		return 0, s.failed.set(err)
 	}
 	if revision == 0 {
-		if err := s.follow(ctx); err != nil {
+		err := s.latest(ctx)
+		if err == nil && s.Revision(key) == before { // no change says so, so the copy is wrong
+			err = s.begin(ctx)
+		}
+		if err != nil {
 			return 0, s.failed.set(err)
 		}
 		return 0, revisions.ErrConflict
 	}
-	if _, compacted, err := s.log.state(ctx); err != nil || s.Current() < compacted || s.Current() > revision {
-		if err := s.follow(ctx); err != nil {
-			return 0, s.failed.set(err)
-		}
-		return revision, nil
-	}
-	if err := s.followTo(ctx, revision); err != nil {
+	if err := s.follow(ctx, revision); err != nil {
 		return 0, s.failed.set(err)
 	}
 	return revision, nil
@@ -153,12 +167,30 @@ func (s *store) poll(ctx context.Context) {
 		if s.sync(ctx) != nil {
 			continue
 		}
-		_, compacted, err := s.log.state(ctx)
-		if oldest := s.Current() - int64(s.options.HistoryChanges); err == nil && oldest > compacted+compactEvery {
-			err = s.log.compact(ctx, oldest, false)
-		}
-		if err != nil && ctx.Err() == nil {
+		if err := s.shorten(ctx); err != nil && ctx.Err() == nil {
 			klog.ErrorS(err, "Old changes cannot be removed from the database", "resource", s.log.resource)
 		}
 	}
+}
+
+// surplus is after how many changes more than are kept the oldest ones are removed from the database.
+func surplus(kept int) int { return max(kept/10, 1) }
+
+// shorten removes old changes from the database, if many have come since it was called last.
+func (s *store) shorten(ctx context.Context) error {
+	kept := s.options.HistoryChanges
+	followed := s.followed.Load()
+	if followed < int64(surplus(kept)) {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	oldest, err := s.log.oldest(ctx, kept)
+	if err == nil && oldest > 0 {
+		err = s.log.compact(ctx, oldest)
+	}
+	if err == nil {
+		s.followed.Add(-followed)
+	}
+	return err
 }

@@ -17,6 +17,7 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"sync/atomic"
 	"time"
 
 	"k8s.io/apimachinery/pkg/runtime"
@@ -29,7 +30,8 @@ import (
 
 // Options say where objects are, and bound them. Zero values take the defaults.
 type Options struct {
-	// DB is the database. The service opens and closes it. With SQLite, it has one connection (SetMaxOpenConns), or a busy timeout.
+	// DB is the database. The service opens and closes it, and bounds its connections (SetMaxOpenConns, SetMaxIdleConns), because each request
+	// may take one. With SQLite, it has one connection, or a busy timeout.
 	DB *sql.DB
 	// Table begins the names of the tables: tripod by default. Services that share a database have different ones. The storage creates
 	// tables that do not exist.
@@ -64,7 +66,7 @@ func (o Options) Open(r storages.Resource) (storage.Interface, func(), error) {
 		return nil, nil, err
 	}
 	s := &store{Store: kept, log: &changeLog{db: o.DB, table: o.Table, resource: r.GroupResource.String()}, options: o}
-	kept.WriteTo(s.write)
+	kept.WriteTo(s.write, patience)
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	if err := errors.Join(s.log.create(ctx), s.begin(ctx)); err != nil {
@@ -91,6 +93,8 @@ type store struct {
 	options Options
 	// failed says why the database could not be read last.
 	failed failure
+	// followed counts the changes since it was last looked whether old ones are to be removed.
+	followed atomic.Int64
 }
 
 // Create implements storage.Interface.
@@ -176,7 +180,7 @@ func (s *store) ReadinessCheck() error {
 func (s *store) Compact(revision int64) {
 	s.Exclusively(func() {
 		ctx := context.Background()
-		if s.failed.set(errors.Join(s.log.compact(ctx, revision, true), s.follow(ctx))) == nil {
+		if s.failed.set(errors.Join(s.log.compact(ctx, revision), s.log.mark(ctx), s.latest(ctx))) == nil {
 			s.Forget(revision)
 		}
 	})

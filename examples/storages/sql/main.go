@@ -27,6 +27,9 @@ import (
 	v1 "github.com/tripod-k8s/tripod/examples/storages/v1"
 )
 
+// maxConnections bounds the connections of a replica. Each request asks the database, and PostgreSQL takes 100 connections by default.
+const maxConnections = 20
+
 func main() { os.Exit(apiservice.Main(service())) }
 
 func service() apiservice.Service {
@@ -47,7 +50,10 @@ func service() apiservice.Service {
 			return nil
 		},
 		Prepare: func(context.Context, *apiservice.Environment) (err error) {
-			db, err = open(file)
+			if db, err = open(file); err == nil {
+				db.SetMaxOpenConns(maxConnections)
+				db.SetMaxIdleConns(maxConnections)
+			}
 			return err
 		},
 		Close: func() error {
