@@ -223,7 +223,7 @@ func (o Objects[T]) storages(e *Environment, g Group, getter generic.RESTOptions
 	for name, make := range o.Subresources {
 		storage, err := make(e)
 		if err != nil {
-			return nil, fmt.Errorf("resource %s/%s: %w", o.Name, name, err)
+			return all, fmt.Errorf("resource %s/%s: %w", o.Name, name, err) // the caller frees those that are open
 		}
 		all[o.Name+"/"+name] = storage
 	}

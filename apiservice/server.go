@@ -193,10 +193,10 @@ func (c *config) install(api *genericapiserver.GenericAPIServer) error {
 				continue // a storage of it would be used and closed by nothing
 			}
 			storages, err := resource.storages(c.options.environment, g, c.generic.RESTOptionsGetter)
+			c.opened = slices.AppendSeq(c.opened, maps.Values(storages))
 			if err != nil {
 				return err
 			}
-			c.opened = slices.AppendSeq(c.opened, maps.Values(storages))
 			for _, gv := range versions {
 				for name, storage := range storages {
 					c.serve(&info, gv, name, storage)

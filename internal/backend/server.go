@@ -46,6 +46,7 @@ func (s *Server) Run(ctx context.Context, ports *service.Ports, publish func(Pub
 	prepared := s.api.PrepareRun()
 	ports.Probes.Serve(s.api.Handler.NonGoRestfulMux)
 	if err := publish(s.publisher); err != nil {
+		s.api.Destroy() // RunWithContext does it otherwise
 		return err
 	}
 	if ports.GRPC == nil {

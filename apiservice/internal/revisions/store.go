@@ -407,14 +407,20 @@ func (s *Store) Create(ctx context.Context, key string, object, out runtime.Obje
 	if err != nil {
 		return err
 	}
-	c, err := s.commit(ctx, key, nil, data)
-	if errors.Is(err, ErrConflict) {
-		return storage.NewKeyExistsError(key, 0)
+	for ctx.Err() == nil {
+		c, err := s.commit(ctx, key, nil, data)
+		if errors.Is(err, ErrConflict) {
+			if found, err := s.look(key); err != nil || found != nil {
+				return cmp.Or(err, error(storage.NewKeyExistsError(key, 0)))
+			}
+			continue // an object that the store did not know yet is gone already
+		}
+		if err != nil || out == nil {
+			return err
+		}
+		return c.current.copyTo(out)
 	}
-	if err != nil || out == nil {
-		return err
-	}
-	return c.current.copyTo(out)
+	return ctx.Err()
 }
 
 var errTTL = storage.NewInternalError(errors.New("this storage removes no objects by time"))

@@ -36,6 +36,8 @@ type directory struct {
 	known map[string]*file
 	// namespaces are the directories in it.
 	namespaces []string
+	// syncFolder makes the names in a directory outlast a crash of the machine.
+	syncFolder func(folder string) error
 	// problem is why the directory cannot be read. The objects are those of the last look then.
 	problem atomic.Pointer[string]
 }
@@ -96,11 +98,12 @@ func (d *directory) report(err error) {
 	}
 }
 
-// look reads all files that have changed. If a directory cannot be read, nothing changes.
+// look reads all files that have changed. If a directory cannot be read, nothing changes. If that of a namespace has too many files,
+// nothing changes there.
 func (d *directory) look() error {
-	found, err := d.list()
-	if err != nil {
-		return err
+	found, full := d.list()
+	if found == nil {
+		return full
 	}
 	var changed []string
 	d.store.Exclusively(func() {
@@ -119,10 +122,11 @@ func (d *directory) look() error {
 	for _, name := range changed {
 		d.store.Exclusively(func() { d.refresh(name) }) // writes come in between
 	}
-	return nil
+	return full
 }
 
-// list returns the files of the directory, and notes which directories are in it.
+// list returns the files of the directory, and notes which directories are in it. If a namespace has too many, it returns those that are
+// known, and an error.
 func (d *directory) list() (map[string]fs.FileInfo, error) {
 	if now, err := os.Stat(d.path); err != nil {
 		return nil, err
@@ -133,6 +137,7 @@ func (d *directory) list() (map[string]fs.FileInfo, error) {
 	if err != nil || d.resource.ClusterScoped {
 		return found, err
 	}
+	var full error
 	var namespaces []string
 	for name, info := range found {
 		if info.IsDir() {
@@ -144,15 +149,34 @@ func (d *directory) list() (map[string]fs.FileInfo, error) {
 	d.namespaces = namespaces
 	for _, namespace := range namespaces {
 		below, err := d.entries(namespace)
-		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		if errors.Is(err, errTooMany) {
+			full = errors.Join(full, err)
+			below = d.knownIn(namespace)
+		} else if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return nil, err
 		}
 		for name, info := range below {
 			found[path.Join(namespace, name)] = info
 		}
 	}
-	return found, nil
+	return found, full
 }
+
+// knownIn returns the files of a directory that were there at the last look.
+func (d *directory) knownIn(folder string) map[string]fs.FileInfo {
+	found := map[string]fs.FileInfo{}
+	d.store.Exclusively(func() {
+		for name, known := range d.known {
+			if path.Dir(name) == folder {
+				found[path.Base(name)] = known.info
+			}
+		}
+	})
+	return found
+}
+
+// errTooMany says that a directory has more in it than is allowed.
+var errTooMany = errors.New("files")
 
 // entries returns what is in a directory and may be meant for an object.
 func (d *directory) entries(name string) (map[string]fs.FileInfo, error) {
@@ -178,7 +202,7 @@ func (d *directory) entries(name string) (map[string]fs.FileInfo, error) {
 			found[entry.Name()] = info
 		}
 		if len(found) > d.options.MaxFiles {
-			return nil, fmt.Errorf("%s has more than %d files: remove some", filepath.Join(d.path, name), d.options.MaxFiles)
+			return nil, fmt.Errorf("%s has more than %d %w: remove some", filepath.Join(d.path, name), d.options.MaxFiles, errTooMany)
 		}
 		if len(some) == 0 {
 			if err != nil && !errors.Is(err, io.EOF) {

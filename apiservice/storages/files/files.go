@@ -91,12 +91,24 @@ func (s *store) ReadinessCheck() error {
 	return s.Store.ReadinessCheck()
 }
 
+// syncNames makes the names in the directory of all resources outlast a crash of the machine.
+func syncNames(directory string) error {
+	opened, err := os.Open(directory)
+	if err != nil {
+		return err
+	}
+	return errors.Join(opened.Sync(), opened.Close())
+}
+
 // directory opens the directory of a resource, and reads it.
 func (o Options) directory(r storages.Resource, kept *revisions.Store) (*directory, error) {
 	path := filepath.Join(o.Directory, r.GroupResource.String())
 	if err := os.Mkdir(path, 0o700); errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("%s does not exist: create it", o.Directory)
 	} else if err != nil && !errors.Is(err, fs.ErrExist) {
+		return nil, err
+	}
+	if err := syncNames(o.Directory); err != nil {
 		return nil, err
 	}
 	info, err := os.Lstat(path)
@@ -111,6 +123,7 @@ func (o Options) directory(r storages.Resource, kept *revisions.Store) (*directo
 		return nil, err
 	}
 	d := &directory{options: o, resource: r, store: kept, path: path, root: root, known: map[string]*file{}}
+	d.syncFolder = d.sync
 	if d.lock, err = lock(root); err != nil {
 		return nil, errors.Join(fmt.Errorf("%s: %w", path, err), root.Close())
 	}

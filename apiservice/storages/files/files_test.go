@@ -390,3 +390,104 @@ func TestADirectoryThatIsAwayDeletesNothing(t *testing.T) {
 	require.NoError(t, os.Rename(s.folder+"-away", s.folder))
 	require.Eventually(t, func() bool { return s.ReadinessCheck() == nil }, time.Minute, time.Millisecond)
 }
+
+// YAML takes these characters for others, or for none.
+func TestControlCharactersOutlastTheProcess(t *testing.T) {
+	s := open(t, Options{})
+	var all strings.Builder
+	for r := rune(1); r <= 0x2100; r++ {
+		all.WriteRune(r)
+	}
+	values := map[string]string{
+		"a": all.String(), "del": "\u007f", "nel": "x\u0085y", "c1": "\u0080\u009f", "bom": "\ufeff", "separators": "a\u2028b\u2029", "large": "😀",
+		"last": "\ufffd\ufffe\uffff", "spaces": " x \n\n", "text": "a: [b]\n---\nc", "number": "0x1F", "null": "~", "one": "\n",
+	}
+	for name, value := range values {
+		_, err := s.create(name, value)
+		require.NoError(t, err, name)
+	}
+	s.stop()
+	s.open()
+	for name, value := range values {
+		kept, err := s.get(name)
+		require.NoError(t, err, name)
+		assert.Equal(t, value, kept.Labels["value"], name)
+	}
+}
+
+func TestAFailedDeletionCanBeTriedAgain(t *testing.T) {
+	s := open(t, Options{})
+	_, err := s.create("a", "1")
+	require.NoError(t, err)
+	d := s.Interface.(*store).directory
+	disk := d.syncFolder
+	d.store.Exclusively(func() { d.syncFolder = func(string) error { return syscall.EIO } })
+	require.ErrorIs(t, s.delete("a"), syscall.EIO)
+	d.store.Exclusively(func() { d.syncFolder = disk })
+	if err := s.delete("a"); err != nil { // the look at the directory may have been first
+		assert.True(t, storage.IsNotFound(err), "%v", err)
+	}
+	_, err = s.get("a")
+	assert.True(t, storage.IsNotFound(err), "%v", err)
+	_, err = s.create("a", "2")
+	require.NoError(t, err)
+}
+
+func TestNamespacesAreBounded(t *testing.T) {
+	s := open(t, Options{MaxFiles: 2})
+	create := func(namespace string) error {
+		object := &thing{ObjectMeta: metav1.ObjectMeta{Name: "a", Namespace: namespace, UID: "u", CreationTimestamp: metav1.Now().Rfc3339Copy()}}
+		return s.Create(t.Context(), "/things/"+namespace+"/a", object, &thing{}, 0)
+	}
+	require.NoError(t, create("one"))
+	require.NoError(t, create("two"))
+	err := create("three")
+	require.ErrorContains(t, err, "the most namespaces")
+	assert.Equal(t, int32(507), err.(apierrors.APIStatus).Status().Code)
+	s.stop()
+	s.open()
+	require.NoError(t, s.Delete(t.Context(), "/things/two/a", &thing{}, nil, storage.ValidateAllObjectFunc, nil, storage.DeleteOptions{}))
+	require.NoError(t, create("three"))
+}
+
+func TestAFolderThatIsTooFullStopsNoOther(t *testing.T) {
+	s := open(t, Options{MaxFiles: 2})
+	for _, name := range []string{"a", "b"} {
+		_, err := s.create(name, "1")
+		require.NoError(t, err)
+	}
+	w := s.follow()
+	s.edit("default/c.yaml", yamlOf("c", "1"))
+	s.edit("default/a.yaml", yamlOf("a", "2"))
+	require.Eventually(t, func() bool { return s.ReadinessCheck() != nil }, time.Minute, time.Millisecond)
+	s.edit("other/x.yaml", yamlOf("x", "1"))
+	for {
+		if event, _ := s.next(w); event == "ADDED other/x 1" {
+			break
+		}
+	}
+	_, err := s.get("b")
+	require.NoError(t, err)
+}
+
+// Its time is within the granularity of the clock of some file systems.
+func TestAnEditThatLeavesTimeAndSizeIsNotOverwritten(t *testing.T) {
+	s := open(t, Options{})
+	_, err := s.create("a", "1")
+	require.NoError(t, err)
+	path := s.path("default/a.yaml")
+	info, err := os.Stat(path)
+	require.NoError(t, err)
+	content, err := os.ReadFile(path) //nolint:gosec // it is the test's own
+	require.NoError(t, err)
+	content = []byte(strings.Replace(string(content), `"1"`, `"7"`, 1))
+	require.NoError(t, os.WriteFile(path, content, 0o600))
+	require.NoError(t, os.Chtimes(path, info.ModTime(), info.ModTime()))
+	var seen string
+	_, err = s.update("a", func(o *thing) {
+		seen = o.Labels["value"]
+		o.Labels["later"] = "yes"
+	})
+	require.NoError(t, err)
+	assert.Equal(t, "7", seen)
+}

@@ -4,7 +4,9 @@
 package files
 
 import (
+	"bytes"
 	"crypto/sha256"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -12,6 +14,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"reflect"
 	"strings"
 
 	"sigs.k8s.io/yaml"
@@ -34,7 +37,7 @@ func (d *directory) keep(key string, data []byte) error {
 	if data == nil {
 		return d.remove(name)
 	}
-	content, err := yaml.JSONToYAML(data)
+	content, err := encode(data)
 	if err != nil {
 		return fmt.Errorf("encode %s: %w", key, err)
 	}
@@ -42,6 +45,34 @@ func (d *directory) keep(key string, data []byte) error {
 		return apierrors.NewRequestEntityTooLargeError(fmt.Sprintf("an object may take %d bytes in its file", d.options.MaxFileBytes))
 	}
 	return d.write(name, key, content)
+}
+
+// encode returns an object as YAML, which decodes to the same.
+func encode(data []byte) ([]byte, error) {
+	var escaped bytes.Buffer
+	for _, r := range string(data) { // these characters must not be in YAML as they are, and in JSON only strings have them
+		if r >= 0x7f && r <= 0x9f || r == 0xfffe || r == 0xffff {
+			fmt.Fprintf(&escaped, `\u%04x`, r)
+		} else {
+			escaped.WriteRune(r)
+		}
+	}
+	content, err := yaml.JSONToYAML(escaped.Bytes())
+	if err != nil {
+		return nil, err
+	}
+	read, err := yaml.YAMLToJSONStrict(content)
+	if err != nil {
+		return nil, err
+	}
+	var before, after any
+	if err := errors.Join(json.Unmarshal(data, &before), json.Unmarshal(read, &after)); err != nil {
+		return nil, err
+	}
+	if !reflect.DeepEqual(before, after) {
+		return nil, apierrors.NewBadRequest("the object cannot be kept as YAML: it has characters that YAML changes")
+	}
+	return content, nil
 }
 
 // unchanged returns an error if a file is not as the store has it.
@@ -59,6 +90,13 @@ func (d *directory) unchanged(name string) error {
 		if known = d.known[name]; known == nil || known.refused == "" {
 			return revisions.ErrConflict
 		}
+	} else if exists && !known.settled && known.refused == "" { // an edit may have left its time and size
+		d.refresh(name)
+		now := d.known[name]
+		if now == nil || now.sum != known.sum && now.refused == "" {
+			return revisions.ErrConflict
+		}
+		known = now
 	}
 	if known != nil && known.refused != "" {
 		return apierrors.NewInternalError(fmt.Errorf("the file %s of the object is refused: %s. Mend or remove it first", name, known.refused))
@@ -67,13 +105,13 @@ func (d *directory) unchanged(name string) error {
 }
 
 func (d *directory) remove(name string) error {
-	if err := d.root.Remove(name); err != nil {
+	if err := d.root.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	d.forget(name)
-	if err := d.sync(path.Dir(name)); err != nil {
+	if err := d.syncFolder(path.Dir(name)); err != nil {
 		return err
 	}
+	d.forget(name) // not before, so that a client can try again
 	if folder := path.Dir(name); folder != "." {
 		d.root.Remove(folder) //nolint:errcheck // it fails if others are in it
 	}
@@ -100,7 +138,7 @@ func (d *directory) write(name, key string, content []byte) error {
 	if err != nil {
 		return err
 	}
-	if err := d.sync(folder); err != nil {
+	if err := d.syncFolder(folder); err != nil {
 		return err
 	}
 	d.remember(name, &file{info: info, sum: sha256.Sum256(content), key: key})
@@ -116,22 +154,41 @@ func (d *directory) room(folder string) error {
 		}
 	}
 	if files >= d.options.MaxFiles {
-		return &apierrors.StatusError{ErrStatus: metav1.Status{
-			Status: metav1.StatusFailure, Code: http.StatusInsufficientStorage, Reason: "InsufficientStorage",
-			Message: fmt.Sprintf("%s has %d files, the most that are allowed: delete some objects", filepath.Join(d.path, folder), files),
-		}}
+		return insufficient(fmt.Sprintf("%s has %d files, the most that are allowed: delete some objects", filepath.Join(d.path, folder), files))
 	}
 	if folder == "." {
 		return nil
 	}
-	err := d.root.Mkdir(folder, 0o700)
-	if errors.Is(err, fs.ErrExist) {
-		return nil
-	}
-	if err != nil {
+	if err := d.roomForFolder(folder); err != nil {
 		return err
 	}
-	return d.sync(".")
+	err := d.root.Mkdir(folder, 0o700)
+	if err != nil && !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	return d.syncFolder(".")
+}
+
+// roomForFolder returns an error if a directory is new, and there would be too many.
+func (d *directory) roomForFolder(folder string) error {
+	if _, err := d.root.Lstat(folder); !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	there, err := d.entries(".")
+	if err == nil && len(there) < d.options.MaxFiles {
+		return nil
+	}
+	if err != nil && !errors.Is(err, errTooMany) {
+		return err
+	}
+	return insufficient(fmt.Sprintf("%s has the most namespaces with objects that are allowed: delete all objects of some", d.path))
+}
+
+// insufficient is the error of a write for which there is no room.
+func insufficient(message string) error {
+	return &apierrors.StatusError{ErrStatus: metav1.Status{
+		Status: metav1.StatusFailure, Code: http.StatusInsufficientStorage, Reason: "InsufficientStorage", Message: message,
+	}}
 }
 
 // fill writes a new file to the disk.
@@ -153,7 +210,7 @@ func (d *directory) fill(name string, content []byte, mode fs.FileMode) error {
 	return err
 }
 
-// sync makes the names in a directory outlast a crash of the machine.
+// sync is syncFolder on a disk.
 func (d *directory) sync(folder string) error {
 	opened, err := d.root.Open(folder)
 	if err != nil {
