@@ -90,7 +90,7 @@ func (d *directory) unchanged(name string) error {
 		if known = d.known[name]; known == nil || known.refused == "" {
 			return revisions.ErrConflict
 		}
-	} else if exists && !known.settled && known.refused == "" { // an edit may have left its time and size
+	} else if exists && !known.settled { // an edit may have left its time and size, or was read halfway
 		d.refresh(name)
 		now := d.known[name]
 		if now == nil || now.sum != known.sum && now.refused == "" {
