@@ -45,7 +45,7 @@ func TestARequestIsExplained(t *testing.T) {
 		{"list", "/apis/clusterpedia.io/v1beta1/resources/api/v1/pods", "", "ann", "", "search", "Not known for ann. Search decides that by its own rules"},
 		{"get", "/apis/apiregistration.k8s.io/v1/apiservices", "", "", "", "aggregator", "Allowed for you."},
 		{"get", "/apis", "", "", "", "aggregator", "Allowed for you."},
-		{"get", "/version", "", "tom", "system:authenticated", "core", `of ClusterRole "system:public-info-viewer"`},
+		{"get", "/version", "", "tom", "system:unauthenticated", "core", `of ClusterRole "system:public-info-viewer"`}, // and no other
 	} {
 		service, allowed := b.explained(test.verb, test.target, test.namespace, test.user, test.groups)
 		assert.Equal(t, test.service, service, "%s %s", test.verb, test.target)
