@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"go.etcd.io/etcd/api/v3/authpb"
+	"go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	"go.etcd.io/etcd/client/pkg/v3/transport"
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -240,11 +241,19 @@ func CheckEtcd(ctx context.Context, client *clientv3.Client) error {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
 	answer, err := client.Get(ctx, "/", clientv3.WithCountOnly())
-	if err != nil || etcdversion.IsEtcd(answer.Header) {
-		return nil // what reads nothing is not known to be something else
+	if err != nil {
+		return nil //nolint:nilerr // what reads nothing is not known to be something else
+	}
+	return CheckHeader(client.Endpoints(), answer.Header)
+}
+
+// CheckHeader is CheckEtcd for the answer to a read.
+func CheckHeader(endpoints []string, header *etcdserverpb.ResponseHeader) error {
+	if etcdversion.IsEtcd(header) {
+		return nil
 	}
 	return fmt.Errorf("%s is not etcd, but a server such as kine, which has no members, users and snapshots: use the tools of its database",
-		strings.Join(client.Endpoints(), ","))
+		strings.Join(endpoints, ","))
 }
 
 // Await returns when etcd answers. When the context ends, it returns the last error. It does not wait for a server that is not etcd.

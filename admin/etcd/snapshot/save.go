@@ -185,7 +185,7 @@ func ask(ctx context.Context, config clientv3.Config, endpoint string) (state *e
 	if err != nil {
 		return nil, fmt.Errorf("etcd at %s does not answer (certificates, or no majority of members?): %w", endpoint, err)
 	}
-	if err := access.CheckEtcd(ctx, client); err != nil {
+	if err := access.CheckHeader(config.Endpoints, answer.Header); err != nil {
 		return nil, err
 	}
 	return answer.Header, nil

@@ -227,6 +227,15 @@ func TestAReplicaThatIsBehindTheHistoryReadsAnew(t *testing.T) {
 	})
 }
 
+// restore has the database lose what came after an object: that named lost.
+func restore(t *testing.T, db *stdsql.DB, saved *thing) {
+	t.Helper()
+	_, err := db.Exec("DELETE FROM tripod_changes WHERE name = '/things/lost'")
+	require.NoError(t, err)
+	_, err = db.Exec("UPDATE tripod_resources SET revision = $1", saved.ResourceVersion)
+	require.NoError(t, err)
+}
+
 func TestAReplicaNoticesThatItsDatabaseWasRestored(t *testing.T) {
 	eachDatabase(t, func(t *testing.T, open func() *stdsql.DB) {
 		db := open()
@@ -234,10 +243,7 @@ func TestAReplicaNoticesThatItsDatabaseWasRestored(t *testing.T) {
 		saved := create(t, s, "saved")
 		lost := create(t, s, "lost")
 		w := follow(t, s, lost.ResourceVersion)
-		_, err := db.Exec("DELETE FROM tripod_changes WHERE name = '/things/lost'")
-		require.NoError(t, err)
-		_, err = db.Exec("UPDATE tripod_resources SET revision = $1", saved.ResourceVersion)
-		require.NoError(t, err)
+		restore(t, db, saved)
 		list := listOf(t, s, "")
 		require.Len(t, list.Items, 1)
 		assert.Equal(t, *saved, list.Items[0])
