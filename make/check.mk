@@ -5,13 +5,13 @@
 
 # Every check has a fix beside it, verify-X and fix-X, but only a person can fix docs or decide what to do about an advisory.
 # With an older Kubernetes (make/kube.mk), those are left out that do not depend on the version.
-CHECKS := kubernetes insides tidy advisories generated lint $(if $(OF_OLDER_KUBE),,proto docs licences older darwin)
+CHECKS := kubernetes insides tidy advisories generated lint $(if $(OF_OLDER_KUBE),,proto api docs licences older darwin)
 
 .PHONY: verify
 verify: $(CHECKS:%=verify-%) ## Check vet, lint, formatting, types for macOS, contracts, generated code, docs, go.mod, replace lines, Kubernetes' insides, older versions and licence headers.
 
 .PHONY: fix
-fix: $(filter-out fix-insides fix-docs fix-advisories fix-darwin,$(CHECKS:%=fix-%)) ## Repair the findings of `make verify` that a program can repair.
+fix: $(filter-out fix-insides fix-docs fix-advisories fix-darwin fix-api,$(CHECKS:%=fix-%)) ## Repair the findings of `make verify` that a program can repair.
 
 .PHONY: verify-kubernetes fix-kubernetes
 verify-kubernetes: ## Check that each Kubernetes module has its replace line at the pinned version.
@@ -89,6 +89,10 @@ fix-proto: $(TOOLS)/buf
 .PHONY: release-proto
 release-proto: $(TOOLS)/buf ## Make verify-proto compare later contracts with the present ones; for a release.
 	$(TOOLS)/buf build proto --exclude-source-info --output $(PROTO_RELEASED)
+
+.PHONY: verify-api
+verify-api: ## Check that the Go API of apiservice has only grown since the last release, but for what apiservice/incompatible.yaml lists.
+	$(if $(filter 1,$(SKIP_MIXED)),@echo 'The Go API is NOT compared: this checkout has no history (SKIP_MIXED=1)',GOWORK=off go run -C tools/apidiff . -repository $(CURDIR))
 
 PRIORITIES := services/aggregator/apis/apiservices/priorities_generated.go
 # The API groups that no partition of extensions can have.
