@@ -274,6 +274,38 @@ func TestAnotherSnapshotThanTheOneThatWasCheckedIsRefused(t *testing.T) {
 	require.NoError(t, Restore(t.Context(), o))
 }
 
+// TestARestoreWithoutRoomBeginsNothing has a snapshot with a hole that is larger than any volume here.
+func TestARestoreWithoutRoomBeginsNothing(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "backup.db")
+	require.NoError(t, os.WriteFile(file, nil, 0o600))
+	require.NoError(t, os.Truncate(file, 8<<40))
+	data := filepath.Join(dir, "volume", "data")
+	o := RestoreOptions{File: file, DataDir: data, Name: "a", InitialAdvertisePeerURLs: []string{embedded.PeerURL}, SkipHashCheck: true}
+	refused := func(volume string, err error) {
+		t.Helper()
+		require.ErrorContains(t, err, "the volume of "+volume+" has ")
+		assert.ErrorContains(t, err, "needs 8388669 MiB: remove what earlier restores have kept there as data.before-TIME, or enlarge the volume")
+	}
+	_, err := PlanRestore(t.Context(), o, true)
+	require.NoError(t, err, "a check of the snapshot alone, without a volume")
+	refused(dir, Restore(t.Context(), o))
+	volume := filepath.Dir(data)
+	require.NoError(t, os.Mkdir(volume, 0o700))
+	_, err = PlanRestore(t.Context(), o, true)
+	refused(volume, err)
+	_, _, err = Replace(t.Context(), o)
+	refused(volume, err)
+	assert.NoDirExists(t, data)
+	assert.NoDirExists(t, data+".restoring")
+
+	// Without a parent of its own, the working directory counts.
+	here, available, err := availableBytes(".")
+	require.NoError(t, err)
+	assert.Equal(t, ".", here)
+	assert.Positive(t, available)
+}
+
 func TestDamagedSnapshotIsRefused(t *testing.T) {
 	dir := t.TempDir()
 	url, _, _ := start(t, filepath.Join(dir, "etcd"))

@@ -32,10 +32,15 @@ type fetched struct {
 // fetch checks a snapshot, and downloads it if it is in a bucket. remove removes what it has downloaded.
 func (o *RestoreOptions) fetch(ctx context.Context) (s *fetched, remove func(), err error) {
 	if !bucket.IsURL(o.File) {
-		s, err = o.checkFile()
+		if s, err = o.checkFile(); err == nil {
+			err = o.checkRoom(s.bytes)
+		}
 		return s, func() {}, err
 	}
 	client, object, err := o.object(ctx)
+	if err == nil {
+		err = o.checkRoom(object.Bytes)
+	}
 	if err != nil {
 		return nil, nil, err
 	}

@@ -6,7 +6,11 @@ package snapshot
 import (
 	"cmp"
 	"context"
+	"errors"
 	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
 	"time"
 
 	"github.com/tripod-k8s/tripod/admin/etcd/snapshot/bucket"
@@ -78,10 +82,19 @@ func PlanRestore(ctx context.Context, o RestoreOptions, replace bool) (*Plan, er
 	if snapshot.revision > 0 {
 		plan.Snapshot.NewRevision = snapshot.revision + int64(o.BumpRevision) //nolint:gosec // etcd's revisions are far from the end
 	}
-	if plan.Existing != nil && !plan.RestoredBefore {
-		return plan, cmp.Or(o.checkCluster(snapshot), o.checkForward(snapshot))
+	if plan.RestoredBefore {
+		return plan, nil
 	}
-	return plan, nil
+	if plan.Existing != nil {
+		if err := cmp.Or(o.checkCluster(snapshot), o.checkForward(snapshot)); err != nil {
+			return plan, err
+		}
+	}
+	// Without a volume, only the snapshot is checked, as before its place is known.
+	if _, err := os.Stat(filepath.Dir(filepath.Clean(o.DataDir))); errors.Is(err, fs.ErrNotExist) {
+		return plan, nil
+	}
+	return plan, o.checkRoom(snapshot.bytes)
 }
 
 func (o *RestoreOptions) existing() (*ExistingData, error) {
