@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"time"
 
+	"k8s.io/apimachinery/pkg/util/cache"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 	genericapiserver "k8s.io/apiserver/pkg/server"
@@ -25,13 +26,13 @@ func applyAccess(o *completed, config *genericapiserver.Config, core *rest.Confi
 	if err != nil {
 		return fmt.Errorf("client of core: %w", err)
 	}
-	// Kubernetes' own cache keeps nothing, so that a change of policy is in force at once. See Requests.KeepDecisions.
+	// Kubernetes' own cache keeps nothing, so that a change of policy is in force at once. See Service.KeepDecisions.
 	once, noTTL := wait.Backoff{Steps: 1}, time.Duration(0)
 	asked, err := webhook.NewFromInterface(client, noTTL, noTTL, once, authorizer.DecisionNoOpinion, webhookmetrics.NoopAuthorizerMetrics{},
 		nil)
 	if err != nil {
 		return err
 	}
-	config.Authorization.Authorizer = trust.Decided(o.service.Requests.kept(asked))
+	config.Authorization.Authorizer = trust.Decided(newDecisions(asked, o.service.KeepDecisions, cache.NewLRUExpireCache(maxDecisions)))
 	return o.ApplyTrust(config, false)
 }

@@ -86,7 +86,9 @@ func prepare(ctx context.Context, c *config) (*config, error) {
 			return nil, c.abandon(err)
 		}
 	}
-	service.Requests.applyTo(&c.generic.Config, c.options.environment)
+	if service.Configure != nil {
+		service.Configure(&c.generic.Config, c.options.environment)
+	}
 	service.declared().applyTo(&c.generic.Config)
 	return c, nil
 }

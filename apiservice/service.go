@@ -16,6 +16,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+	genericapiserver "k8s.io/apiserver/pkg/server"
 	"k8s.io/kube-openapi/pkg/common"
 
 	"github.com/tripod-k8s/tripod/internal/hop/addresses"
@@ -44,13 +46,18 @@ type Service struct {
 	Hooks []Hook
 	// ReadyChecks decide, besides those that every service has, whether a replica is ready. A replica that is not gets no requests.
 	ReadyChecks []ReadyCheck
-	// Requests changes how requests are read, authorized and answered. It may be nil.
-	Requests *Requests
+	// Configure changes the configuration of k8s.io/apiserver after everything else and before the server is made, such as its handler chain
+	// or its authorizer, for services that answer requests in their own way. It may be nil. What it finds there is Kubernetes' and may change
+	// with Kubernetes.
+	Configure func(*genericapiserver.Config, *Environment)
+	// KeepDecisions reports whether a decision of core about a request may be kept for a second, at most 4096 of all. A user must ask the same
+	// again, selectors included. Without it, core is asked each time that the aggregator has not decided. It may be nil.
+	KeepDecisions func(authorizer.Attributes) bool
 	// AddFlags adds flags of the service itself. It may be nil. Their values are there when ValidateFlags and Prepare are called.
 	AddFlags func(*pflag.FlagSet)
 	// ValidateFlags returns what is wrong with the values of these flags, before anything is opened or started. It may be nil.
 	ValidateFlags func() error
-	// Prepare opens what plugins, storages, Requests and Hooks share, such as a database, before they are made. It may be nil. It waits for
+	// Prepare opens what plugins, storages, Configure and Hooks share, such as a database, before they are made. It may be nil. It waits for
 	// nothing that may be away for long: a ReadyCheck says whether a database answers. An error ends the process.
 	Prepare func(context.Context, *Environment) error
 	// Close closes what Prepare has opened. It is called once, after the last request was answered and the last hook has returned, and also if

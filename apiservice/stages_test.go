@@ -25,6 +25,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/registry/rest"
+	genericapiserver "k8s.io/apiserver/pkg/server"
 	"k8s.io/kube-openapi/pkg/common"
 )
 
@@ -65,6 +66,9 @@ func (s *stages) noted(serving chan struct{}) Service {
 	service.Prepare = func(_ context.Context, e *Environment) error {
 		s.note(fmt.Sprintf("prepare, with a client: %t", e.Kubernetes != nil))
 		return nil
+	}
+	service.Configure = func(config *genericapiserver.Config, e *Environment) {
+		s.note(fmt.Sprintf("configure, complete: %t", config.Authorization.Authorizer != nil && e.Kubernetes != nil))
 	}
 	service.Hooks = []Hook{{Name: "work", Run: func(ctx context.Context, _ *Environment) error {
 		s.note("hook")
@@ -112,7 +116,7 @@ func TestAServiceHasStages(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	go func() { <-serving; stop() }()
 	require.NoError(t, Run(ctx, s.noted(serving), clusterOf(t)...))
-	assert.Equal(t, []string{"validate", "prepare, with a client: true", "storage", "hook", "hook ends", "close"}, s.done)
+	assert.Equal(t, []string{"validate", "prepare, with a client: true", "configure, complete: true", "storage", "hook", "hook ends", "close"}, s.done)
 }
 
 func TestWhatFailsIsClosed(t *testing.T) {
@@ -135,11 +139,11 @@ func TestWhatFailsIsClosed(t *testing.T) {
 					Name: "moments", Example: &moment{}, New: func(*Environment) (rest.Storage, error) { return nil, wrong },
 				}}
 			},
-			[]string{"validate", "prepare, with a client: true", "close"},
+			[]string{"validate", "prepare, with a client: true", "configure, complete: true", "close"},
 		},
 		"a hook": {
 			func(s *Service) { s.Hooks[0].Run = func(context.Context, *Environment) error { return wrong } },
-			[]string{"validate", "prepare, with a client: true", "storage", "close"},
+			[]string{"validate", "prepare, with a client: true", "configure, complete: true", "storage", "close"},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -175,7 +179,7 @@ func TestAStorageIsClosedIfTheServiceDoesNotStart(t *testing.T) {
 		Name: "second", Example: &moment{}, New: func(*Environment) (rest.Storage, error) { return nil, wrong },
 	}}
 	assert.ErrorIs(t, Run(t.Context(), service, clusterOf(t)...), wrong)
-	assert.Equal(t, []string{"validate", "prepare, with a client: true", "first", "first closed", "close"}, s.done)
+	assert.Equal(t, []string{"validate", "prepare, with a client: true", "configure, complete: true", "first", "first closed", "close"}, s.done)
 }
 
 func TestADisabledVersionHasNoStorages(t *testing.T) {
@@ -190,7 +194,7 @@ func TestADisabledVersionHasNoStorages(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	go func() { <-serving; stop() }()
 	require.NoError(t, Run(ctx, service, append(clusterOf(t), "--runtime-config=clock.example.com/v2=false")...))
-	assert.Equal(t, []string{"validate", "prepare, with a client: true", "enabled", "hook", "hook ends", "enabled closed", "close"}, s.done)
+	assert.Equal(t, []string{"validate", "prepare, with a client: true", "configure, complete: true", "enabled", "hook", "hook ends", "enabled closed", "close"}, s.done)
 }
 
 func TestAServiceNeedsAPort(t *testing.T) {

@@ -15,10 +15,12 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 	genericapifilters "k8s.io/apiserver/pkg/endpoints/filters"
 	"k8s.io/apiserver/pkg/endpoints/request"
+	genericapiserver "k8s.io/apiserver/pkg/server"
 
 	"github.com/tripod-k8s/tripod/services/search/rights"
 )
@@ -115,6 +117,35 @@ func TestANestedRequestIsWhatItIs(t *testing.T) {
 	outer, err := infos.NewRequestInfo(req)
 	require.NoError(t, err)
 	assert.Same(t, outer, RequestInfo(req, outer))
+}
+
+// TestTheServerAnswersNestedRequests holds that the configuration of the server has all parts: reading, noting, deciding and answering.
+func TestTheServerAnswersNestedRequests(t *testing.T) {
+	s := newStore(t)
+	of := rights.New(s)
+	policy := &rules{allowed: []string{"list resources"}}
+	config := &genericapiserver.Config{LegacyAPIGroupPrefixes: sets.NewString("api")}
+	config.Authorization.Authorizer = authorizer.AuthorizerFunc(policy.Authorize)
+	config.BuildHandlerChainFunc = func(served http.Handler, c *genericapiserver.Config) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+			info, err := c.RequestInfoResolver.NewRequestInfo(req)
+			require.NoError(t, err)
+			ctx := request.WithRequestInfo(request.WithUser(req.Context(), &user.DefaultInfo{Name: "jane"}), info)
+			attributes, err := genericapifilters.GetAuthorizerAttributes(ctx)
+			require.NoError(t, err)
+			decision, _, err := c.Authorization.Authorizer.Authorize(ctx, attributes)
+			require.NoError(t, err)
+			assert.Equal(t, authorizer.DecisionAllow, decision)
+			assert.NotNil(t, nestedOf(ctx, info.Path), "it is noted")
+			served.ServeHTTP(w, req.WithContext(ctx))
+		})
+	}
+	configureNested(config, of, NewHandler(s, of, http.NotFoundHandler()).before)
+	chain := config.BuildHandlerChainFunc(http.NotFoundHandler(), config)
+	answer := httptest.NewRecorder()
+	chain.ServeHTTP(answer, httptest.NewRequest(http.MethodGet, "/apis/clusterpedia.io/v1beta1/resources/api/v1/pods", nil))
+	assert.NotEqual(t, http.StatusNotFound, answer.Code, "the handler of search answers, and not what is served besides: %s", answer.Body)
+	assert.Equal(t, []string{"list resources"}, policy.asked)
 }
 
 // TestClustersOfAQueryAreThoseOfTheWholeQuery has parameters that only together make sense.

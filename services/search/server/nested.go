@@ -11,6 +11,9 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apiserver/pkg/endpoints/request"
+	genericapiserver "k8s.io/apiserver/pkg/server"
+
+	"github.com/tripod-k8s/tripod/services/search/rights"
 )
 
 // Prefixes of paths. Below resources/ is the API of all clusters, and below resources/clusters/NAME/ that of one.
@@ -98,7 +101,7 @@ func (n *Nested) Namespace() string {
 	return n.Info.Namespace
 }
 
-// RequestInfo returns what a request is: the nested one if there is one. See apiservice.Requests. It notes that for the authorizer and the
+// RequestInfo returns what a request is: the nested one if there is one. It notes that for the authorizer and the
 // handler, so that a path is read once.
 func RequestInfo(req *http.Request, info *request.RequestInfo) *request.RequestInfo {
 	values := req.URL.Query()
@@ -112,4 +115,26 @@ func RequestInfo(req *http.Request, info *request.RequestInfo) *request.RequestI
 		n.Info.LabelSelector = clustersOf(values)
 	}
 	return n.Info
+}
+
+// configureNested has a server answer the requests inside of other requests.
+func configureNested(config *genericapiserver.Config, of *rights.Rights, before func(http.Handler) *Handler) {
+	config.RequestInfoResolver = resolver{genericapiserver.NewRequestInfoResolver(config)}
+	config.Authorization.Authorizer = NewAuthorizer(config.Authorization.Authorizer, of)
+	build := config.BuildHandlerChainFunc
+	config.BuildHandlerChainFunc = func(served http.Handler, c *genericapiserver.Config) http.Handler {
+		return WithNotes(build(before(served), c))
+	}
+}
+
+// resolver reads requests as Kubernetes does, and then looks for a nested one.
+type resolver struct{ request.RequestInfoResolver }
+
+// NewRequestInfo implements request.RequestInfoResolver.
+func (r resolver) NewRequestInfo(req *http.Request) (*request.RequestInfo, error) {
+	info, err := r.RequestInfoResolver.NewRequestInfo(req)
+	if err != nil {
+		return nil, err
+	}
+	return RequestInfo(req, info), nil
 }

@@ -6,11 +6,10 @@ package server
 import (
 	"context"
 	"errors"
-	"net/http"
 
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apiserver/pkg/authorization/authorizer"
 	registryrest "k8s.io/apiserver/pkg/registry/rest"
+	genericapiserver "k8s.io/apiserver/pkg/server"
 
 	"github.com/tripod-k8s/tripod/apiservice"
 	"github.com/tripod-k8s/tripod/services/list"
@@ -47,18 +46,16 @@ func Service() apiservice.Service {
 				},
 			},
 		}},
-		Requests: &apiservice.Requests{
-			Info:   RequestInfo,
-			Around: WithNotes,
-			Authorizer: func(next authorizer.Authorizer) authorizer.Authorizer {
-				return NewAuthorizer(next, s.rights)
-			},
-			KeepDecisions: aboutClusters,
-			Handler:       func(_ *apiservice.Environment, next http.Handler) http.Handler { return s.handler.before(next) },
-		},
-		ReadyChecks: []apiservice.ReadyCheck{{Name: "database", Check: s.checkDatabase}},
-		Hooks:       []apiservice.Hook{{Name: "copy-clusters", Run: s.run}},
+		Configure:     s.configure,
+		KeepDecisions: aboutClusters,
+		ReadyChecks:   []apiservice.ReadyCheck{{Name: "database", Check: s.checkDatabase}},
+		Hooks:         []apiservice.Hook{{Name: "copy-clusters", Run: s.run}},
 	}
+}
+
+// configure has the service answer requests inside of other requests.
+func (s *server) configure(config *genericapiserver.Config, _ *apiservice.Environment) {
+	configureNested(config, s.rights, s.handler.before)
 }
 
 func (s *server) checkDatabase(ctx context.Context, _ *apiservice.Environment) error {
