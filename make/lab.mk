@@ -35,7 +35,7 @@ e2e-registry: build test-assets $(TOOLS)/helm $(TOOLS)/cosign $(TOOLS)/crane $(T
 ##@ Compare with Kubernetes' own suites
 
 .PHONY: conformance
-conformance: build suite-assets ## Run specs of Kubernetes that need no container on stock, once, and on Tripod (CONFORMANCE_ARGS="-sig sig-auth").
+conformance: build suite-assets ## Run specs of Kubernetes that need no container on stock, once, and on Tripod (CONFORMANCE_ARGS="-sig sig-auth", CONFORMANCE_ARGS=-partitions).
 	go run ./lab/conformance $(CONFORMANCE_ARGS)
 
 .PHONY: conformance-refresh
@@ -52,7 +52,7 @@ kubectl-suite: build suite-assets ## Run kubectl's own tests on stock, once, and
 
 OPERATORS_ARGS ?= -docs docs/operators.md
 .PHONY: operators
-operators: build test-assets ## Run the tests of cert-manager, Cluster API, Kueue and others on stock, once, and on Tripod; hours (OPERATORS_ARGS="-only Kueue").
+operators: build test-assets ## Run the tests of cert-manager, Cluster API, Kueue and others on stock, once, and on Tripod; hours (OPERATORS_ARGS="-only Kueue", OPERATORS_ARGS=-partitions).
 	go run ./lab/operators $(OPERATORS_ARGS)
 
 # A module of its own, because the end-to-end tests require much that nothing else here does.

@@ -13,16 +13,23 @@ import (
 )
 
 //go:embed operators.md.tmpl
-var page string
+var pageText string
 
-// writeDocs writes the page with a table.
-func writeDocs(path string, t *table) (err error) {
+// page is what the page shows.
+type page struct {
+	*table
+	// Divided compares stock with Tripod in parts. It is nil if that has not run.
+	Divided *table
+}
+
+// writeDocs writes the page.
+func writeDocs(path string, shown page) (err error) {
 	parsed, err := template.New("page").Funcs(template.FuncMap{
 		"minutes": func(d time.Duration) string { return d.Round(time.Second).String() },
 		"seconds": func(d time.Duration) string { return fmt.Sprintf("%.1f s", d.Seconds()) },
 		"cell":    func(text string) string { return strings.ReplaceAll(text, "|", `\|`) },
 		"list":    func(texts []string) string { return strings.Join(texts, ", ") },
-	}).Parse(page)
+	}).Parse(pageText)
 	if err != nil {
 		return err
 	}
@@ -35,5 +42,5 @@ func writeDocs(path string, t *table) (err error) {
 			err = closeErr
 		}
 	}()
-	return parsed.Execute(file, t)
+	return parsed.Execute(file, shown)
 }

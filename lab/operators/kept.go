@@ -44,15 +44,17 @@ func openKept(dir, side, version string) (*kept, error) {
 	return k, k.read()
 }
 
-// latest reads what was found last on each side. What the latest version has not run comes from earlier ones.
-func latest(dir string) (both [2]*kept, err error) {
-	for i, side := range []string{"stock", "Tripod"} {
+var errNothingRan = errors.New("nothing has run")
+
+// latest reads what was found last on stock and on Tripod, in parts if divided. What the latest version has not run comes from earlier ones.
+func latest(dir string, divided bool) (both [2]*kept, err error) {
+	for i, side := range []string{stockName, nameOfTripod(divided)} {
 		versions, err := keptVersions(dir, side)
 		if err != nil {
 			return both, err
 		}
 		if len(versions) == 0 {
-			return both, fmt.Errorf("nothing has run on %s: %s has no results of it", side, dir)
+			return both, fmt.Errorf("%w on %s: %s has no results of it", errNothingRan, side, dir)
 		}
 		both[i] = versions[0]
 		for _, earlier := range versions[1:] {

@@ -7,6 +7,8 @@
 // The tests start their API servers by controller-runtime's envtest, which finds the programs by environment variables. projects.yaml lists
 // the projects. The command fetches their sources at the commits of that list, builds the tests of each package once, and runs them on both
 // sides. It keeps what has passed by version in bin/operators, so that it can be interrupted and run in parts.
+//
+// With -partitions, extensions of Tripod is in three parts.
 package main
 
 import (
@@ -37,6 +39,8 @@ type options struct {
 	report  bool
 	starts  int
 	timeout time.Duration
+	// divided runs Tripod with the partitions of each project.
+	divided bool
 }
 
 func main() { framework.RunCommand("operators", operators) }
@@ -50,6 +54,7 @@ func parse(args []string) (*options, error) {
 	flags.StringVar(&o.results, "results", "bin/operators", "directory for sources, results and logs")
 	flags.StringVar(&o.docs, "docs", "", "page to write")
 	flags.BoolVar(&o.again, "again", false, "run on Tripod also what has passed with this version")
+	flags.BoolVar(&o.divided, "partitions", false, "divide extensions of Tripod into three parts, and run the projects whose partitions projects.yaml has")
 	flags.BoolVar(&o.report, "report", false, "run nothing, and report what the latest runs have kept")
 	flags.IntVar(&o.starts, "starts", 5, "how often to measure the start of an API server on each side; 0 keeps what was measured")
 	flags.DurationVar(&o.timeout, "timeout", 40*time.Minute, "time for the tests of one package on one side")
@@ -75,7 +80,7 @@ func operators(ctx context.Context, args []string) error {
 	}
 	var both [2]*kept
 	if o.report {
-		both, err = latest(o.results)
+		both, err = latest(o.results, o.divided)
 	} else {
 		both, err = o.runAll(ctx, projects)
 	}
@@ -84,7 +89,7 @@ func operators(ctx context.Context, args []string) error {
 	}
 	table := compare(projects, both)
 	if o.docs != "" {
-		if err := writeDocs(o.docs, table); err != nil {
+		if err := o.write(projects, table); err != nil {
 			return err
 		}
 	}
@@ -94,9 +99,25 @@ func operators(ctx context.Context, args []string) error {
 	return nil
 }
 
+// write writes the page, which has what was run with partitions and without. What did not run now comes from earlier runs.
+func (o *options) write(projects []project, table *table) error {
+	both, err := latest(o.results, !o.divided)
+	if errors.Is(err, errNothingRan) && !o.divided {
+		return writeDocs(o.docs, page{table: table})
+	}
+	if err != nil {
+		return err
+	}
+	other := compare(projects, both)
+	if o.divided {
+		return writeDocs(o.docs, page{table: other, Divided: table})
+	}
+	return writeDocs(o.docs, page{table: table, Divided: other})
+}
+
 // runAll runs the chosen packages on both sides, as far as their results are not known.
 func (o *options) runAll(ctx context.Context, projects []project) (both [2]*kept, err error) {
-	sides, end, err := openSides(ctx)
+	sides, end, err := openSides(ctx, o.divided)
 	if err != nil {
 		return both, err
 	}
@@ -106,14 +127,14 @@ func (o *options) runAll(ctx context.Context, projects []project) (both [2]*kept
 			return both, err
 		}
 	}
-	if o.starts > 0 {
+	if o.starts > 0 && !o.divided {
 		if err := measureStarts(ctx, o.starts, sides, both); err != nil {
 			return both, err
 		}
 	}
 	for _, p := range projects {
 		chosen := slices.DeleteFunc(slices.Clone(p.Packages), func(name string) bool { return !o.only.MatchString(p.Name + "/" + name) })
-		if len(chosen) == 0 {
+		if len(chosen) == 0 || o.divided && len(p.Partitions) == 0 {
 			continue
 		}
 		if err := o.runProject(ctx, p, chosen, sides, both); err != nil {

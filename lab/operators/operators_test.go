@@ -29,6 +29,7 @@ func TestAListOfProjectsIsRefused(t *testing.T) {
 		{"with an unknown field", "[" + valid + ", extra: 1}]", "extra"},
 		{"without packages", "[{name: a, repository: r, version: v1}]", "needs"},
 		{"with a commit that is not pinned", "[" + strings.Replace(valid, "24e3", "", 1) + "}]", "whole SHA-1"},
+		{"with a partition without groups", "[" + valid + ", partitions: ['a=']}]", "a: partitions: partition a: name at least one API group"},
 		{"with a reason for nothing", "[" + valid + ", known: [{tests: '('}]}]", "pattern"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -169,15 +170,52 @@ func TestReportCountsWhatPassesOnStockOnly(t *testing.T) {
 
 func TestThePageHasEveryDifference(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "operators.md")
-	require.NoError(t, writeDocs(path, compare([]project{boats}, bothOf(t))))
-	page, err := os.ReadFile(path)
+	require.NoError(t, writeDocs(path, page{table: compare([]project{boats}, bothOf(t))}))
+	text, err := os.ReadFile(path)
 	require.NoError(t, err)
+	assert.NotContains(t, string(text), "With partitions")
 	for _, want := range []string{
 		"| [Boats](https://example.com/boats) v1 | 1 | 6 | 4 | 3 | 1m0s | 1m0s | v1 | v1 |", "| Boats | sea: neither | stock, Tripod | needs wind |",
 		"| Boats | sea: stock | Tripod | leak |", "| Boats | sea: flaky | Tripod |",
 	} {
-		assert.Contains(t, string(page), want)
+		assert.Contains(t, string(text), want)
 	}
+}
+
+func TestThePageHasRunsWithPartitionsAndWithout(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "operators.md")
+	for _, side := range []string{stockName, tripodName, dividedName} {
+		k, err := openKept(dir, side, "v1")
+		require.NoError(t, err)
+		require.NoError(t, k.put(boats, "sea", resultsOf(map[string]result{"a": {Passed: true, Attempts: 1}, "b": {Passed: side != dividedName, Failure: "leak"}})))
+	}
+	for _, divided := range []bool{true, false} {
+		o := &options{results: dir, docs: path, divided: divided}
+		both, err := latest(dir, divided)
+		require.NoError(t, err)
+		require.NoError(t, o.write([]project{boats}, compare([]project{boats}, both)))
+		text, err := os.ReadFile(path)
+		require.NoError(t, err)
+		whole, parts, _ := strings.Cut(string(text), "## With partitions")
+		assert.Contains(t, whole, "| 1 | 2 | 2 | 2 |")
+		assert.Contains(t, parts, "| 1 | 2 | 2 | 1 |")
+		assert.Contains(t, parts, "| Boats | sea: b | partitions | leak |")
+	}
+}
+
+func TestKubeAPIServerInPartsGetsItsPartitions(t *testing.T) {
+	s := &side{assets: t.TempDir()}
+	echo, err := exec.LookPath("echo")
+	require.NoError(t, err)
+	require.NoError(t, os.Symlink(echo, filepath.Join(s.assets, "kube-apiserver")))
+	require.NoError(t, s.divide())
+	cmd := exec.CommandContext(t.Context(), filepath.Join(s.assets, "kube-apiserver"), "--v=4")
+	cmd.Dir = "/"
+	cmd.Env = []string{partitionsVariable + "=a=example.com,*.example.org b=*"}
+	output, err := cmd.Output()
+	require.NoError(t, err)
+	assert.Equal(t, "kube-apiserver --v=4 --extensions-partition=a=example.com,*.example.org --extensions-partition=b=*\n", string(output))
 }
 
 func TestOnlyWhatIsNotKnownRuns(t *testing.T) {
@@ -220,7 +258,7 @@ func TestTheReportTakesTheLatestResultOfEachPackage(t *testing.T) {
 		require.NoError(t, k.put(boats, run.name, resultsOf(map[string]result{"a": {Passed: run.passed}})))
 		require.NoError(t, os.Chtimes(k.path, now, now.Add(time.Duration(i)*time.Hour)))
 	}
-	both, err := latest(dir)
+	both, err := latest(dir, false)
 	require.NoError(t, err)
 	got := map[string]string{}
 	for _, name := range []string{"sea", "lake"} {

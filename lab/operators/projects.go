@@ -10,6 +10,8 @@ import (
 	"regexp"
 
 	"sigs.k8s.io/yaml"
+
+	"github.com/tripod-k8s/tripod/services/shared/partitions"
 )
 
 //go:embed projects.yaml
@@ -26,6 +28,7 @@ type project struct {
 	Prepare     []string          `json:"prepare"`
 	Environment map[string]string `json:"environment"`
 	Known       []known           `json:"known"`
+	Partitions  []string          `json:"partitions"`
 }
 
 // known is why some tests fail on both sides.
@@ -63,6 +66,9 @@ func readProjects(data []byte) ([]project, error) {
 		}
 		if !commitPattern.MatchString(p.Commit) {
 			return nil, fmt.Errorf("projects.yaml: %s: commit %q is not a whole SHA-1", p.Name, p.Commit)
+		}
+		if _, err := partitions.Parse(p.Partitions); err != nil {
+			return nil, fmt.Errorf("projects.yaml: %s: partitions: %w", p.Name, err)
 		}
 		for _, k := range p.Known {
 			if _, err := regexp.Compile(k.Tests); err != nil || k.Reason == "" {

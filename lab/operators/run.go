@@ -110,7 +110,7 @@ func (t *tests) once(ctx context.Context, s *side, timeout time.Duration, usesGi
 	}
 	cmd := exec.CommandContext(ctx, "go", args...)
 	cmd.Dir = t.dir
-	cmd.Env = slices.Concat(os.Environ(), []string{"GOFLAGS=", "TMPDIR=" + temp}, s.environment(), t.environment)
+	cmd.Env = slices.Concat(os.Environ(), []string{"GOFLAGS=", "TMPDIR=" + temp, partitionsVariable + "=" + strings.Join(t.Partitions, " ")}, s.environment(), t.environment)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 	cmd.WaitDelay = stopTimeout

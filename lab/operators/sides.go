@@ -30,6 +30,23 @@ const (
 // kubectlScript is kubectl. Tests may use it, but it is not what is compared.
 const kubectlScript = "#!/bin/sh\nexec '%s' kubectl \"$@\"\n"
 
+// partitionsVariable has the partitions of the project, separated by spaces, for dividedScript.
+const partitionsVariable = "OPERATORS_PARTITIONS"
+
+// dividedScript is kube-apiserver in parts. envtest knows no flag for them.
+const dividedScript = `#!/bin/sh
+set -f
+for partition in $` + partitionsVariable + `; do set -- "$@" "--extensions-partition=$partition"; done
+exec '%s' kube-apiserver "$@"
+`
+
+// The names of the sides.
+const (
+	stockName   = "stock"
+	tripodName  = "Tripod"
+	dividedName = "partitions"
+)
+
 // side is an API server, as the tests find it.
 type side struct {
 	name, version string
@@ -37,19 +54,22 @@ type side struct {
 	assets string
 }
 
-// openSides makes the folders in which the tests find their programs. Call end when no test runs any more.
-func openSides(ctx context.Context) (sides [2]*side, end func() error, err error) {
+// openSides makes the folders in which the tests find their programs. Tripod is in parts if divided. Call end when no test runs any more.
+func openSides(ctx context.Context, divided bool) (sides [2]*side, end func() error, err error) {
 	dir, err := os.MkdirTemp("", "operators-")
 	if err != nil {
 		return sides, nil, fmt.Errorf("make a place for the programs: %w", err)
 	}
 	end = func() error { return os.RemoveAll(dir) }
 	for i, s := range []struct{ name, apiserver, versionCommand string }{
-		{"stock", stockAPIServer, "--version"},
-		{"Tripod", tripodBinary, "version"},
+		{stockName, stockAPIServer, "--version"},
+		{nameOfTripod(divided), tripodBinary, "version"},
 	} {
 		sides[i] = &side{name: s.name, assets: filepath.Join(dir, strings.ToLower(s.name))}
 		err := sides[i].link(s.apiserver)
+		if err == nil && divided && i == tripod {
+			err = sides[i].divide()
+		}
 		if err == nil {
 			sides[i].version, err = versionOf(ctx, s.apiserver, s.versionCommand)
 		}
@@ -58,6 +78,23 @@ func openSides(ctx context.Context) (sides [2]*side, end func() error, err error
 		}
 	}
 	return sides, end, nil
+}
+
+// nameOfTripod is under which name results of Tripod are kept.
+func nameOfTripod(divided bool) string {
+	if divided {
+		return dividedName
+	}
+	return tripodName
+}
+
+// divide puts dividedScript in the place of kube-apiserver. The process that it becomes runs in the folder, too.
+func (s *side) divide() error {
+	path, whole := filepath.Join(s.assets, "kube-apiserver"), filepath.Join(s.assets, "tripod")
+	if err := os.Rename(path, whole); err != nil {
+		return err
+	}
+	return os.WriteFile(path, fmt.Appendf(nil, dividedScript, whole), 0o700)
 }
 
 // versionOf returns the second word that a program says about its version: "Kubernetes v1.36.3", "Tripod v0.1.0".

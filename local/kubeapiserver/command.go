@@ -48,6 +48,8 @@ func newCommand(args []string, start func(context.Context, *catalog, *plan) erro
 	known := newCatalog()
 	o := options.NewServerRunOptions()
 	flags := o.Flags()
+	var divided []string
+	addPartitionFlag(&flags, &divided)
 	var cmd *cobra.Command
 	cmd = service.NewCommand(service.Command{
 		Name:       Name,
@@ -63,6 +65,10 @@ func newCommand(args []string, start func(context.Context, *catalog, *plan) erro
 			if err := refuse(given); err != nil {
 				return err
 			}
+			groups, err := parsePartitions(divided)
+			if err != nil {
+				return err
+			}
 			completed, err := complete(ctx, o)
 			if err != nil {
 				return err
@@ -71,6 +77,7 @@ func newCommand(args []string, start func(context.Context, *catalog, *plan) erro
 			if err != nil {
 				return err
 			}
+			plan.groups = groups
 			return start(ctx, known, plan)
 		},
 	})

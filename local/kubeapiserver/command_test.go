@@ -156,6 +156,40 @@ func TestRefusedForNeedOfOneProcess(t *testing.T) {
 	}
 }
 
+func TestWrongPartitionsAreOneLineBeforeAnythingIsMade(t *testing.T) {
+	for name, test := range map[string]struct {
+		given []string
+		want  string
+	}{
+		"a built-in group":           {[]string{"a=apps"}, "partition a: apps has the group apps, which is built in"},
+		"overlapping lists":          {[]string{"a=*.example.com", "b=b.example.com"}, "partitions a and b overlap: *.example.com and b.example.com have groups in common"},
+		"a partition without groups": {[]string{"a="}, "partition a: name at least one API group"},
+		"everything":                 {[]string{"a=*"}, `partition a: "*" matches every API group: give groups, or *.SUFFIX`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			args := required(t)
+			for _, given := range test.given {
+				args = append(args, "--extensions-partition="+given)
+			}
+			_, stderr, code := kubeAPIServer(t, args...)
+			assert.Equal(t, "Error: --extensions-partition: "+test.want+"\n", stderr)
+			assert.Equal(t, 1, code)
+			certificates, _ := strings.CutPrefix(args[5], "--cert-dir=")
+			assert.NoDirExists(t, certificates)
+		})
+	}
+}
+
+func TestPartitionsRunAfterTheDefaultOne(t *testing.T) {
+	s, err := started(t, append(required(t), "--extensions-partition=b=*.example.com", "--extensions-partition=a=example.com"))
+	require.NoError(t, err)
+	assert.Equal(t, []serviceName{core, extensions, "extensions-a", "extensions-b", aggregator}, s.services())
+	assert.Equal(t, []string{"--partition=b"}, partitionArguments("extensions-b"))
+	for _, other := range []serviceName{core, extensions, aggregator} {
+		assert.Empty(t, partitionArguments(other))
+	}
+}
+
 func TestGatesInAllTheirForms(t *testing.T) {
 	for _, tc := range []struct {
 		name    string

@@ -8,7 +8,7 @@
 //	kube-apiserver --secure-port=6443 --etcd-servers=... ...
 //	├── tripod-aggregator   on --bind-address and --secure-port, with --tls-cert-file or a certificate in --cert-dir
 //	├── tripod-core         on a loopback port
-//	└── tripod-extensions   on a loopback port
+//	└── tripod-extensions   on a loopback port, once more for each --extensions-partition
 //
 // A flag goes to each service that has a flag of that name. The exceptions, and why, are in routes.go. What the services get
 // besides is in plan.go. The services trust each other by certificates of an authority that lives as long as the process, in a

@@ -17,12 +17,15 @@ import (
 
 	"github.com/tripod-k8s/tripod/internal/service/auditlog"
 	aggregatoroptions "github.com/tripod-k8s/tripod/services/aggregator/options"
+	"github.com/tripod-k8s/tripod/services/shared/partitions"
 	"github.com/tripod-k8s/tripod/services/shared/plugins"
 )
 
 // plan has the flags as given, and what the services need to know besides.
 type plan struct {
 	given []flagValue
+	// groups are the API groups of the partitions of extensions.
+	groups partitions.Table
 
 	bindAddress      net.IP
 	securePort       int

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"os"
 	"path/filepath"
@@ -22,7 +23,6 @@ import (
 	"github.com/tripod-k8s/tripod/internal/service"
 	"github.com/tripod-k8s/tripod/internal/service/auditlog/auditfile"
 	"github.com/tripod-k8s/tripod/internal/storage/etcdready"
-	"github.com/tripod-k8s/tripod/local/process"
 	"github.com/tripod-k8s/tripod/local/replicas"
 	"github.com/tripod-k8s/tripod/local/supervisor"
 )
@@ -67,7 +67,11 @@ func (s *plan) supervision(known *catalog, dir *temporary) (*supervisor.Plan, er
 	if err != nil {
 		return nil, err
 	}
-	services, err := replicas.NewServices(store, nil)
+	divided, err := s.programs()
+	if err != nil {
+		return nil, err
+	}
+	services, err := replicas.NewServices(store, divided)
 	if err != nil {
 		return nil, err
 	}
@@ -82,7 +86,7 @@ func (s *plan) supervision(known *catalog, dir *temporary) (*supervisor.Plan, er
 	plan := &supervisor.Plan{
 		Logs:         s.logs,
 		Dir:          dir.path,
-		Certificates: *replicas.Trust(),
+		Certificates: *replicas.Trust(slices.Sorted(maps.Keys(divided))...),
 		AuditSocket:  auditSocket(dir.path),
 		AuditLog: auditfile.Options{
 			Path: s.auditLog.Path, MaxAge: s.auditLog.MaxAge, MaxBackups: s.auditLog.MaxBackups, MaxSize: s.auditLog.MaxSize,
@@ -126,46 +130,57 @@ func (s *plan) processes(
 	where := filepath.Join(dir, "backends.yaml")
 	all := map[serviceName]*replicas.Replica{}
 	args := map[serviceName][]string{}
-	for _, name := range []serviceName{core, extensions, aggregator} {
+	for _, name := range s.services() {
 		var err error
 		if all[name], err = replicas.NewReplica(string(name), string(name)); err != nil {
 			return nil, err
 		}
-		args[name] = s.arguments(name, known, certificate, throughSocket(auditSocket(dir)))
+		args[name] = append(s.arguments(name, known, certificate, throughSocket(auditSocket(dir))), partitionArguments(name)...)
 		if name != aggregator {
 			// These stop after the aggregator, when no client is left that would have to go elsewhere first.
 			args[name] = append(args[name], flagValue{"shutdown-delay-duration", "0s"}.String())
 		}
 	}
 	url := "https://" + net.JoinHostPort(replicas.ClientAddress(s.bindAddress).String(), strconv.Itoa(s.securePort))
-	backends := addresses.Backends{
-		Core:       replicas.Locate([]*replicas.Replica{all[core]}),
-		Extensions: replicas.Locate([]*replicas.Replica{all[extensions]}),
-		Aggregator: addresses.Replicas{Servers: []string{url}},
-	}
-	if err := backends.Write(where); err != nil {
+	if err := s.backends(all, url).Write(where); err != nil {
 		return nil, err
 	}
-	public := services.Aggregator(all[aggregator], url, where, args[aggregator])
-	public.StopTimeout = s.shutdownDelay + s.watchGrace
 	var processes []supervisor.Process
-	for _, p := range []process.Process{
-		services.Core(all[core], s.securePort, where, args[core]),
-		services.Backend(all[extensions], where, args[extensions]),
-		public,
-	} {
-		ports, err := inherit(all[serviceName(p.Component)])
+	for _, name := range s.services() {
+		p := services.Backend(all[name], where, args[name])
+		switch name {
+		case core:
+			p = services.Core(all[core], s.securePort, where, args[core])
+		case aggregator:
+			p = services.Aggregator(all[aggregator], url, where, args[aggregator])
+			p.StopTimeout = s.shutdownDelay + s.watchGrace
+		}
+		ports, err := inherit(all[name])
 		if err != nil {
 			return nil, err
 		}
 		processes = append(processes, supervisor.Process{
 			Component: p.Component, Replica: p.Replica, Path: p.Path, Args: p.Args, Address: p.Address,
-			Probe:       all[serviceName(p.Component)].ProbeURL(),
+			Probe:       all[name].ProbeURL(),
 			StopTimeout: p.StopTimeout + s.drain + stopMargin,
 			Ports:       ports,
 		})
 	}
 	return processes, nil
+}
+
+// backends returns where the services find each other. Clients reach the aggregator at url.
+func (s *plan) backends(all map[serviceName]*replicas.Replica, url string) *addresses.Backends {
+	backends := &addresses.Backends{
+		Core:       replicas.Locate([]*replicas.Replica{all[core]}),
+		Extensions: replicas.Locate([]*replicas.Replica{all[extensions]}),
+		Aggregator: addresses.Replicas{Servers: []string{url}},
+		Services:   map[string]addresses.Service{},
+	}
+	for name, groups := range s.partitions() {
+		backends.Services[string(name)] = addresses.Service{Replicas: replicas.Locate([]*replicas.Replica{all[name]}), Groups: groups}
+	}
+	return backends
 }
 
 // inherit returns the open files that keep the ports of a replica.

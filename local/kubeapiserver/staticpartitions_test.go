@@ -158,6 +158,13 @@ func TestPartitionsThatANodeCannotHave(t *testing.T) {
 	assert.ErrorContains(t, err, `users: "extensions-other" is none of core, extensions, extensions-shop, extensions-big and aggregator`)
 }
 
+func TestPartitionsInTheManifestBelongToTheCommand(t *testing.T) {
+	_, err := podsOf(t, StaticPods{
+		Manifest: kubeadmManifest(t, "--extensions-partition=a=example.com"), CertDir: filepath.Join(t.TempDir(), "tripod"),
+	})
+	assert.ErrorContains(t, err, "the manifest has --extensions-partition: give that flag to this command, and take it out of the manifest")
+}
+
 func TestAFormerPartitionGoes(t *testing.T) {
 	p := StaticPods{Manifest: kubeadmManifest(t), CertDir: filepath.Join(t.TempDir(), "tripod"), Partitions: divided}
 	first, err := makePods(t, p)

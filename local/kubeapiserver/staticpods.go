@@ -222,6 +222,9 @@ func planOf(ctx context.Context, pod *corev1.Pod) (*catalog, *plan, error) {
 	if err := cmd.ExecuteContext(ctx); err != nil {
 		return nil, nil, fmt.Errorf("the flags in the manifest: %w", err)
 	}
+	if len(planned.groups) > 0 {
+		return nil, nil, fmt.Errorf("the manifest has --%s: give that flag to this command, and take it out of the manifest", partitionFlag)
+	}
 	if planned.certificate.CertKey.CertFile == "" || planned.certificate.GeneratedCert != nil {
 		return nil, nil, errors.New("the manifest has no --tls-cert-file and --tls-private-key-file; kubeadm sets both")
 	}

@@ -58,9 +58,9 @@ func In(backends map[string]addresses.Service) (Table, error) {
 	return table, table.Validate()
 }
 
-// Validate returns an error if a group has two partitions, is built in, or is no name of a group, and if a partition has no groups.
+// Validate returns an error of one line if a group has two partitions, is built in, or is no name of a group, and if a partition has no groups.
 func (t Table) Validate() error {
-	var errs []error
+	var wrong []string
 	names := slices.Sorted(maps.Keys(t))
 	for i, name := range names {
 		err := addresses.ValidatePartition(name)
@@ -68,16 +68,19 @@ func (t Table) Validate() error {
 			err = ValidateGroups(t[name])
 		}
 		if err != nil {
-			errs = append(errs, fmt.Errorf("partition %s: %w", name, err))
+			wrong = append(wrong, fmt.Sprintf("partition %s: %v", name, err))
 			continue
 		}
 		for _, other := range names[i+1:] {
 			if a, b, ok := Overlap(t[name], t[other]); ok {
-				errs = append(errs, fmt.Errorf("partitions %s and %s overlap: %s and %s have groups in common", name, other, a, b))
+				wrong = append(wrong, fmt.Sprintf("partitions %s and %s overlap: %s and %s have groups in common", name, other, a, b))
 			}
 		}
 	}
-	return errors.Join(errs...)
+	if len(wrong) > 0 {
+		return errors.New(strings.Join(wrong, "; "))
+	}
+	return nil
 }
 
 // ValidateGroups returns an error if patterns name no group, one that is built in, or one twice.

@@ -42,6 +42,7 @@ func TestWrongTablesAreOneLineEach(t *testing.T) {
 		{"a group below a suffix", []string{"a=*.b.com", "c=x.b.com"}, "partitions a and c overlap: *.b.com and x.b.com have groups in common"},
 		{"a suffix below a suffix", []string{"a=*.x.b.com", "c=*.b.com"}, "partitions a and c overlap: *.x.b.com and *.b.com have groups in common"},
 		{"the same group twice", []string{"a=b.com,b.com"}, "partition a: b.com is given twice"},
+		{"two mistakes", []string{"a=*.b.com", "c=x.b.com", "d=apps"}, "x.b.com have groups in common; partition d: apps has the group apps, which is built in"},
 		{"a name that is none", []string{"A=b.com"}, `partition A: "A" is not the name of a partition`},
 	} {
 		t.Run(test.name, func(t *testing.T) {

@@ -1,14 +1,15 @@
 // Copyright The Tripod Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package envtest runs a controller under controller-runtime's envtest, with the drop-in in the place of kube-apiserver, and with an instance whose
-// extensions is in three parts.
+// Package envtest runs a controller under controller-runtime's envtest, with the drop-in in the place of kube-apiserver, whole and in parts, and with an
+// instance whose extensions is in three parts.
 package envtest
 
 import (
 	"context"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -20,6 +21,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/kubernetes/scheme"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -107,6 +109,23 @@ func newBoat(group, namespace, name string) *unstructured.Unstructured {
 func TestAControllerWorksUnderEnvtestWithTheDropIn(t *testing.T) {
 	useDropIn(t)
 	works(t, &envtest.Environment{}, group)
+}
+
+// TestAControllerWorksUnderEnvtestWithADividedDropIn has envtest give the drop-in two partitions, and a controller for a group of each of the three.
+func TestAControllerWorksUnderEnvtestWithADividedDropIn(t *testing.T) {
+	useDropIn(t)
+	environment := &envtest.Environment{}
+	environment.ControlPlane.GetAPIServer().Configure().Append("extensions-partition", "a="+group, "b=*.example.org")
+	works(t, environment, group, "team.example.org", "example.net")
+	client, err := discovery.NewDiscoveryClientForConfig(environment.Config)
+	require.NoError(t, err)
+	for service, boats := range map[string]string{"extensions": "example.net", "extensions-a": group, "extensions-b": "team.example.org"} {
+		metrics, err := client.RESTClient().Get().AbsPath("/metrics").Param("service", service).DoRaw(t.Context())
+		require.NoError(t, err, service)
+		for _, other := range []string{"example.net", group, "team.example.org"} {
+			assert.Equal(t, other == boats, strings.Contains(string(metrics), `group="`+other+`"`), "requests for %s at %s", other, service)
+		}
+	}
 }
 
 // TestAControllerWorksUnderEnvtestWithPartitions has envtest use an instance of three partitions, and a controller for a group of each.
