@@ -11,7 +11,10 @@
 //     It may grow to at most five times what it holds.
 //   - Otherwise GOGC is 100. If the heap would then grow by more than Room, GOGC is lower, down to 50: a service that holds thousands of
 //     definitions need not hold them twice.
-//   - After a while without a collection, the service gives all unused memory back.
+//   - After a while without a collection, the service gives all unused memory back. What stays between live objects is no reason to do it
+//     again.
+//   - While a service starts, it does not count as busy. The peak of core is then a tenth to a sixth lower: 289 and 301 MB resident in two
+//     starts of the drop-in, instead of 330 and 359. Each start took core 2.8 to 2.9 s of processor time, instead of 2.75 s.
 //
 // $GOGC replaces all this. The memory limit is $GOMEMLIMIT or, without it, nine tenths of the container's limit.
 //
@@ -49,6 +52,8 @@ const (
 	// A service is busy while collections come less than busy after each other, and no longer busy after quiet without a collection.
 	busy  = 2 * time.Second
 	quiet = 15 * time.Second
+	// starting is how long a service starts. The garbage of that time would lie between objects that stay for ever.
+	starting = 20 * time.Second
 
 	least = 50
 	usual = 100
@@ -88,7 +93,9 @@ func Share() error {
 // run sets the pace after each collection, and gives memory back after some time without one.
 func run(ctx context.Context, room uint64, some time.Duration) {
 	p := pace{percent: usual, room: room}
-	last := time.Now()
+	var g giver
+	started := time.Now()
+	last := started
 	idle := time.NewTimer(some)
 	defer idle.Stop()
 	for collection := collected(); ; {
@@ -96,20 +103,45 @@ func run(ctx context.Context, room uint64, some time.Duration) {
 		case <-ctx.Done():
 			return
 		case <-idle.C:
-			if isWorthwhile(memory()) {
-				debug.FreeOSMemory() // which collects first
-			}
+			g.giveBack()
 		case <-collection:
 			collection = collected()
 			now := time.Now()
 			live, _ := memory()
-			if percent, change := p.next(now.Sub(last), live); change {
+			if percent, change := p.next(sinceLast(now, last, started), live); change {
 				debug.SetGCPercent(percent)
 			}
 			last = now
 		}
 		idle.Reset(some)
 	}
+}
+
+// sinceLast returns the time since the last collection. While a service starts, it is never so short that the service counts as busy.
+func sinceLast(now, last, started time.Time) time.Duration {
+	if since := now.Sub(last); now.Sub(started) > starting || since > busy {
+		return since
+	}
+	return busy
+}
+
+// giver gives unused memory back to the system. The heap keeps the memory between live objects, which may be more than isWorthwhile allows.
+// Without kept, an idle service would collect garbage again and again for it.
+type giver struct {
+	// kept is how many bytes stayed unused after memory was given back.
+	kept uint64
+}
+
+// giveBack gives memory back if enough is unused, and more than last time. It reports whether it did so.
+func (g *giver) giveBack() bool {
+	live, unused := memory()
+	g.kept = min(g.kept, unused)
+	if !isWorthwhile(live, unused) || unused <= g.kept+spare {
+		return false
+	}
+	debug.FreeOSMemory() // which collects first
+	_, g.kept = memory()
+	return true
 }
 
 // isWorthwhile reports whether enough memory is unused to give it back.

@@ -44,6 +44,27 @@ func TestPace(t *testing.T) {
 	}
 }
 
+func TestAServiceThatStartsIsNotBusy(t *testing.T) {
+	start := time.Now()
+	for _, test := range []struct {
+		running, since, want time.Duration
+	}{
+		{time.Second, time.Millisecond, busy},
+		{starting, time.Second, busy},
+		{starting, 10 * time.Second, 10 * time.Second},
+		{starting + time.Second, time.Second, time.Second},
+	} {
+		now := start.Add(test.running)
+		if got := sinceLast(now, now.Add(-test.since), start); got != test.want {
+			t.Errorf("%v after the start and %v after a collection: %v, want %v", test.running, test.since, got, test.want)
+		}
+	}
+	p := pace{percent: usual, room: Room}
+	if percent, change := p.next(busy, 30*mebi); percent != usual || change {
+		t.Errorf("got %d%%, change %v", percent, change)
+	}
+}
+
 func TestCollectionsAreSeen(t *testing.T) {
 	done := collected()
 	select {
@@ -75,6 +96,38 @@ func TestWhatAnIdleServiceDoesNotUseIsGivenBack(t *testing.T) {
 			t.Fatalf("%d bytes in use and %d that are not", live, unused)
 		}
 	}
+}
+
+func TestMemoryBetweenLiveObjectsIsCollectedForOnce(t *testing.T) {
+	defer debug.SetGCPercent(debug.SetGCPercent(-1)) // nothing else collects
+	live := makeGaps(512 * mebi)
+	var g giver
+	if !g.giveBack() {
+		t.Fatal("no memory was given back although most was garbage")
+	}
+	if live, unused := memory(); !isWorthwhile(live, unused) {
+		t.Fatalf("%d bytes in use have only %d unused bytes between them", live, unused)
+	}
+	if g.giveBack() {
+		t.Error("the same memory was collected for again")
+	}
+	makeGarbage(256 * mebi)
+	if !g.giveBack() {
+		t.Error("new garbage was not given back")
+	}
+	runtime.KeepAlive(live)
+}
+
+// makeGaps returns one object of each page of a heap of this size. The rest of each page is garbage, which the heap cannot give back.
+func makeGaps(size int) [][]byte {
+	const object, page = 1 << 10, 8 << 10
+	var kept [][]byte
+	for i := range size / object {
+		if one := make([]byte, object); i%(page/object) == 0 {
+			kept = append(kept, one)
+		}
+	}
+	return kept
 }
 
 // makeGarbage has the heap take so many bytes for nothing.
