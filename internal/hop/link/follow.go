@@ -20,6 +20,8 @@ const (
 	// probeInterval is the time between two probes of a replica, and probeTimeout how long one may take.
 	probeInterval = time.Second
 	probeTimeout  = 3 * time.Second
+	// aloneInterval is the time between two probes of a replica that is ready and the only one. The link could not leave it.
+	aloneInterval = 10 * time.Second
 	// maxFailures is how many probes in a row must fail before a replica counts as unhealthy.
 	maxFailures = 2
 )
@@ -51,18 +53,22 @@ func (l *Link) FollowReplicas(ctx context.Context) {
 func (l *Link) probe(ctx context.Context, host string) {
 	ticker := time.NewTicker(probeInterval)
 	defer ticker.Stop()
+	var asked time.Time
 	for failures := 0; ; {
-		asking, cancel := context.WithTimeout(ctx, probeTimeout)
-		err := readyz.Ask(asking, l.replicas, host)
-		cancel()
-		if ctx.Err() != nil {
-			return
-		}
-		if failures++; err == nil {
-			failures = 0
-		}
-		if l.replicas.probed(host, err == nil, failures >= maxFailures) {
-			klog.InfoS("Probed a replica", "service", l.service, "replica", host, "ready", err == nil, "reason", err)
+		if l.mustProbe(host, asked) {
+			asked = time.Now()
+			asking, cancel := context.WithTimeout(ctx, probeTimeout)
+			err := readyz.Ask(asking, l.replicas, host)
+			cancel()
+			if ctx.Err() != nil {
+				return
+			}
+			if failures++; err == nil {
+				failures = 0
+			}
+			if l.replicas.probed(host, err == nil, failures >= maxFailures) {
+				klog.InfoS("Probed a replica", "service", l.service, "replica", host, "ready", err == nil, "reason", err)
+			}
 		}
 		l.leaveIfUnhealthy(host)
 		select {
@@ -71,6 +77,11 @@ func (l *Link) probe(ctx context.Context, host string) {
 		case <-ticker.C:
 		}
 	}
+}
+
+// mustProbe reports whether a replica that was last probed at some time must be probed now. A probe costs the replica a read of etcd.
+func (l *Link) mustProbe(host string, last time.Time) bool {
+	return len(l.hosts()) > 1 || !l.replicas.isReady(host) || time.Since(last) >= aloneInterval
 }
 
 // fails reports whether a status means that a replica is unhealthy. 429 does not: a busy replica would have to serve the watches once more,

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -86,6 +87,23 @@ func TestAWatchMovesToAReplicaThatIsReady(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, "a", string(name))
 	require.NoError(t, third.Close())
+}
+
+func TestAReplicaThatIsReadyAndAloneIsSeldomProbed(t *testing.T) {
+	a, b := addresses.Location{Host: "127.0.0.1", Port: "1"}, addresses.Location{Host: "127.0.0.1", Port: "2"}
+	link := New("core", []addresses.Location{a}, trust.Options{})
+	host := link.hosts()[0]
+	now := time.Now()
+	assert.True(t, link.mustProbe(host, now), "it was never ready")
+	link.replicas.probed(host, true, false)
+	assert.False(t, link.mustProbe(host, now), "it is ready and alone")
+	assert.True(t, link.mustProbe(host, now.Add(-aloneInterval)), "the last probe was long ago")
+	link.replicas.probed(host, false, false)
+	assert.True(t, link.mustProbe(host, now), "it is not ready any more")
+	link.replicas.probed(host, true, false)
+	link.SetServers([]addresses.Location{a, b})
+	require.Len(t, link.hosts(), 2)
+	assert.True(t, link.mustProbe(host, now), "there is another")
 }
 
 // A single address may be a load balancer, so the link makes another connection after an error. It does not after 429.
