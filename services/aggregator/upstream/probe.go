@@ -58,7 +58,7 @@ func (b *Backend) keepProbing(ctx context.Context, e *endpoint) {
 		was = found.condition
 		for doubted = b.rest(ctx, e, pause, interval); !doubted && b.needsNoProbe(ctx, e, sent); {
 			e.pool.Tidy()
-			doubted = b.rest(ctx, e, pause, interval)
+			doubted = b.rest(ctx, e, 0, interval) // the last probe is longer ago than pause
 		}
 	}
 	e.sharedWatches.retire()
@@ -101,14 +101,10 @@ func (b *Backend) rest(ctx context.Context, e *endpoint, least, next time.Durati
 			next = min(next, left)
 		}
 	}
-	pause := time.NewTimer(least)
-	defer pause.Stop()
 	interval := time.NewTimer(next)
 	defer interval.Stop()
-	select {
-	case <-ctx.Done():
+	if !wait(ctx, least) {
 		return false
-	case <-pause.C:
 	}
 	select {
 	case <-ctx.Done():
@@ -190,8 +186,11 @@ func (l *life) seen() bool {
 // signs is a number that grows with signs of life: bytes of any connection for requests, and messages of the feed.
 func (e *endpoint) signs() uint64 { return e.pool.Received() + e.feedMessages.Load() }
 
-// wait waits. It returns false if the context ends first.
+// wait waits, if d is positive. It returns false if the context ends first.
 func wait(ctx context.Context, d time.Duration) bool {
+	if d <= 0 {
+		return ctx.Err() == nil
+	}
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
