@@ -18,7 +18,6 @@ import (
 
 const (
 	startProbeInterval = 100 * time.Millisecond
-	readyProbeInterval = 2 * time.Second
 	probeTimeout       = 5 * time.Second
 	// stableAfter is how long a child must run until its next restart waits no longer than the first one.
 	stableAfter = time.Minute
@@ -184,7 +183,7 @@ func (c *Child) watchReadiness(ctx context.Context) {
 		}
 		interval := startProbeInterval
 		if ready {
-			interval = readyProbeInterval
+			interval = c.process.ReadyInterval
 		}
 		select {
 		case <-ctx.Done():

@@ -10,10 +10,11 @@ import (
 
 // Defaults for zero fields of Process.
 const (
-	defaultFailedStarts = 3
-	defaultStopTimeout  = 15 * time.Second
-	defaultBackoff      = 500 * time.Millisecond
-	maxBackoff          = 30 * time.Second
+	defaultFailedStarts  = 3
+	defaultReadyInterval = 2 * time.Second
+	defaultStopTimeout   = 15 * time.Second
+	defaultBackoff       = 500 * time.Millisecond
+	maxBackoff           = 30 * time.Second
 )
 
 // Process says how to run one child.
@@ -33,6 +34,8 @@ type Process struct {
 	Output Output
 	// Ready returns nil if the child serves, and otherwise what it waits for.
 	Ready func(context.Context) error
+	// ReadyInterval is the time between two questions while the child is ready. The default is 2 s.
+	ReadyInterval time.Duration
 	// Version returns the version of the running child, or "" if unknown.
 	Version func(context.Context) string
 	// FailedStarts is how often in a row the child may exit before it is first ready; then the group gives it up. The group restarts a
@@ -47,6 +50,9 @@ type Process struct {
 func (p Process) withDefaults() Process {
 	if p.FailedStarts == 0 {
 		p.FailedStarts = defaultFailedStarts
+	}
+	if p.ReadyInterval == 0 {
+		p.ReadyInterval = defaultReadyInterval
 	}
 	if p.StopTimeout == 0 {
 		p.StopTimeout = defaultStopTimeout

@@ -30,6 +30,10 @@ const Program = "tripod-supervisor"
 // renewInterval is how often to check whether the services need new certificates.
 const renewInterval = 24 * time.Hour
 
+// readyInterval is the time between two looks at the readiness of a service that was ready. Only the log shows what they find, and each
+// costs the services a check of etcd.
+const readyInterval = 30 * time.Second
+
 // Main is the main function of the program. It runs the plan until the first signal, and returns the exit code of the process. An error is
 // one line on stderr.
 func Main() int {
@@ -123,15 +127,16 @@ func (p *Plan) processes() []process.Process {
 	var all []process.Process
 	for _, service := range p.Processes {
 		all = append(all, process.Process{
-			Component:   service.Component,
-			Replica:     service.Replica,
-			Path:        service.Path,
-			Args:        service.Args,
-			Address:     service.Address,
-			BeforeStart: sync.OnceFunc(func() { closeAll(service.Ports) }),
-			Output:      output.Output(),
-			Ready:       process.NewHTTPProbe(service.Probe, nil).Ready,
-			Version:     func(context.Context) string { return "" }, // nothing shows it
+			Component:     service.Component,
+			Replica:       service.Replica,
+			Path:          service.Path,
+			Args:          service.Args,
+			Address:       service.Address,
+			BeforeStart:   sync.OnceFunc(func() { closeAll(service.Ports) }),
+			Output:        output.Output(),
+			Ready:         process.NewHTTPProbe(service.Probe, nil).Ready,
+			ReadyInterval: readyInterval,
+			Version:       func(context.Context) string { return "" }, // nothing shows it
 			// kube-apiserver exits if it cannot start. What has started it decides what to do then.
 			FailedStarts: 1,
 			StopTimeout:  service.StopTimeout,
