@@ -31,6 +31,7 @@ without the data of the others. If Helm can ask the cluster, it refuses what wou
 {{- if ne $members (int $etcd.replicas) -}}
 {{- fail (printf "etcd.replicas cannot be changed from %d to %d: install a new release and restore a snapshot there (docs/install.md)" $members (int $etcd.replicas)) -}}
 {{- end -}}
+{{- include "tripod.etcd.checkVersion" (dict "set" $set "from" (index $there.spec.template.spec.containers 0).image "to" (include "tripod.reference" $etcd.image) "downgradedTo" $etcd.downgradedTo) -}}
 {{- if index ($there.metadata.annotations | default dict) "tripod-k8s.io/restore" -}}
 {{- fail (printf "tripod etcd restore-release has not finished the restore of %s: run it again first, or give the restore up (docs/backup.md)" $set) -}}
 {{- end -}}
@@ -41,6 +42,23 @@ without the data of the others. If Helm can ask the cluster, it refuses what wou
 {{- else if and (eq .name "etcd-extensions") (lookup "apps/v1" "StatefulSet" .root.Release.Namespace (printf "%s-etcd" (include "tripod.fullname" .root))) -}}
 {{- if ne (include "tripod.etcd.splitting" .root) "true" -}}
 {{- fail "etcd.mode perService begins with an etcd without custom resources: set extensions.replicas, and those of partitions, to 0, without autoscaling, and copy them first (docs/migrate.md)" -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+
+{{- /* etcd refuses data of a later minor version, unless that has stored it in the older form, and of one that is more than one before it. An image without
+a version in its tag is the user's own matter: dict set, from, to, downgradedTo. */ -}}
+{{- define "tripod.etcd.checkVersion" -}}
+{{- $version := ":v?[0-9]+[.][0-9]+[.]" -}}
+{{- $from := regexFind "[0-9]+[.][0-9]+" (regexFind $version .from) -}}
+{{- $to := regexFind "[0-9]+[.][0-9]+" (regexFind $version .to) -}}
+{{- if and $from $to -}}
+{{- $step := sub (int (semver (printf "%s.0" $to)).Minor) (int (semver (printf "%s.0" $from)).Minor) -}}
+{{- if and (lt $step 0) (ne .downgradedTo $to) -}}
+{{- fail (printf "%s has etcd %s, whose data etcd %s refuses: keep etcd.image.tag, or have etcd go back first and set etcd.downgradedTo to %q (docs/upgrade.md)" .set $from $to $to) -}}
+{{- end -}}
+{{- if or (lt $step -1) (gt $step 1) -}}
+{{- fail (printf "%s has etcd %s, and etcd moves one minor version at a time, not to %s: set etcd.image.tag (docs/upgrade.md)" .set $from $to) -}}
 {{- end -}}
 {{- end -}}
 {{- end -}}
