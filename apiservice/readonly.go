@@ -25,12 +25,13 @@ import (
 // ReadOnly is a resource whose objects a function returns, such as measurements. Clients get, list and, with PollInterval, watch them. It
 // keeps nothing in etcd. T is as for [Objects].
 type ReadOnly[T runtime.Object] struct {
-	// Name, Singular, ShortNames, Categories, ClusterScoped, Versions and Columns are as for [Objects].
+	// Name, Singular, ShortNames, Categories, ClusterScoped, Versions, Columns and SelectableFields are as for [Objects].
 	Name, Singular         string
 	ShortNames, Categories []string
 	ClusterScoped          bool
 	Versions               []string
 	Columns                []Column[T]
+	SelectableFields       map[string]func(object T) string
 
 	// List returns the objects of a namespace, or all if the namespace is empty. It heeds the context, and nothing changes the objects
 	// afterwards. An error that is no metav1.Status becomes a 500. An object without a name or of another namespace is an error: the reader
@@ -53,7 +54,7 @@ const minPollInterval = time.Second / 10
 func (r ReadOnly[T]) asObjects() Objects[T] {
 	return Objects[T]{
 		Name: r.Name, Singular: r.Singular, ShortNames: r.ShortNames, Categories: r.Categories, ClusterScoped: r.ClusterScoped,
-		Versions: r.Versions, Columns: r.Columns,
+		Versions: r.Versions, Columns: r.Columns, SelectableFields: r.SelectableFields,
 	}
 }
 

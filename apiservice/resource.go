@@ -56,6 +56,12 @@ type Objects[T runtime.Object] struct {
 	ValidateUpdate func(ctx context.Context, object, old T) field.ErrorList
 	// Prepare changes an object before it is validated, old being nil when it is created. It may be nil.
 	Prepare func(ctx context.Context, object, old T)
+	// Warnings returns what to tell the client about an object that is valid, such as that a field is deprecated: short sentences, which
+	// kubectl shows. old is nil when the object is created. It may be nil.
+	Warnings func(ctx context.Context, object, old T) []string
+	// SelectableFields are what field selectors can select by besides metadata.name and metadata.namespace, such as spec.author, in all
+	// versions. Each function returns the value of an object. They may be nil.
+	SelectableFields map[string]func(object T) string
 	// Status gives the resource the subresource status. T has fields Spec and Status then. Only the subresource changes the status, and
 	// metadata.generation grows with each change of anything else but metadata.
 	Status bool
@@ -167,7 +173,10 @@ func (o Objects[T]) addHub(t *types, g Group) error {
 	if err := t.canStore(g, newOf[T]()); err != nil {
 		return fmt.Errorf("resource %s: %w", o.Name, err)
 	}
-	return t.addHub(g, newOf[T]())
+	if err := t.addHub(g, newOf[T]()); err != nil {
+		return fmt.Errorf("resource %s: %w", o.Name, err)
+	}
+	return o.addSelectableFields(t, g)
 }
 
 func (o Objects[T]) name() string { return o.Name }

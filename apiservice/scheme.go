@@ -27,8 +27,13 @@ type types struct {
 	storage schema.GroupVersions
 }
 
-func newTypes(s *Service) (*types, error) {
-	t := &types{versioned: runtime.NewScheme(), scheme: runtime.NewScheme()}
+func newTypes(s *Service) (t *types, err error) {
+	defer func() { // a scheme panics if two types have one kind
+		if wrong := recover(); wrong != nil {
+			t, err = nil, fmt.Errorf("AddToScheme: %v", wrong)
+		}
+	}()
+	t = &types{versioned: runtime.NewScheme(), scheme: runtime.NewScheme()}
 	for _, add := range s.AddToScheme {
 		if err := errors.Join(add(t.versioned), add(t.scheme)); err != nil {
 			return nil, err
@@ -100,6 +105,9 @@ func (t *types) addHub(g Group, object runtime.Object) error {
 	if list != nil {
 		hub = append(hub, list)
 	}
+	if err := t.validateCopies(g, gvk.Kind); err != nil {
+		return err
+	}
 	if gvk.Version != runtime.APIVersionInternal {
 		t.scheme.AddKnownTypes(schema.GroupVersion{Group: g.Name, Version: runtime.APIVersionInternal}, hub...)
 	}
@@ -107,6 +115,24 @@ func (t *types) addHub(g Group, object runtime.Object) error {
 		return nil
 	}
 	return t.addListConversions(g, gvk.Kind, list)
+}
+
+// validateCopies returns an error if copies of a kind in any version, or of its list, are of another type. A type without deep copies compiles
+// if it embeds one that has them.
+func (t *types) validateCopies(g Group, kind string) error {
+	for gvk := range t.versioned.AllKnownTypes() {
+		if gvk.Group != g.Name || gvk.Kind != kind && gvk.Kind != kind+"List" {
+			continue
+		}
+		object, err := t.versioned.New(gvk)
+		if err != nil {
+			return err
+		}
+		if reflect.TypeOf(object.DeepCopyObject()) != reflect.TypeOf(object) {
+			return fmt.Errorf("the type %T has no DeepCopyObject of its own: generate it with deepcopy-gen", object)
+		}
+	}
+	return nil
 }
 
 // addListConversions converts lists of other versions to lists of the hub and back, by their items.

@@ -147,6 +147,7 @@ func (s *Service) validate() error {
 			errs = append(errs, fmt.Errorf("group %s: StorageVersion %q is not among Versions", g.Name, g.StorageVersion))
 		}
 	}
+	errs = append(errs, s.validateNames())
 	for _, p := range s.Plugins {
 		if p.Name == "" || p.New == nil {
 			errs = append(errs, errors.New("a plugin needs Name and New"))
@@ -164,6 +165,32 @@ func (s *Service) validate() error {
 	}
 	if s.EtcdPrefix != "" && !s.stored() {
 		errs = append(errs, errors.New("EtcdPrefix is set, and no resource is kept in etcd"))
+	}
+	return errors.Join(errs...)
+}
+
+// validateNames returns an error if two groups, or two resources in a version of a group, have one name.
+func (s *Service) validateNames() error {
+	var errs []error
+	groups, resources := map[string]bool{}, map[string]bool{}
+	for _, g := range s.Groups {
+		if groups[g.Name] {
+			errs = append(errs, fmt.Errorf("two of Groups have the name %s", g.Name))
+		}
+		groups[g.Name] = true
+		for _, r := range g.Resources {
+			versions := r.served()
+			if len(versions) == 0 {
+				versions = g.Versions
+			}
+			for _, version := range versions {
+				if key := g.Name + "/" + version + " " + r.name(); resources[key] {
+					errs = append(errs, fmt.Errorf("group %s: two resources of version %s have the name %s", g.Name, version, r.name()))
+				} else {
+					resources[key] = true
+				}
+			}
+		}
 	}
 	return errors.Join(errs...)
 }

@@ -156,6 +156,15 @@ func TestWhatFailsIsClosed(t *testing.T) {
 	}
 }
 
+func TestAPanicOfAHookIsAnError(t *testing.T) {
+	s := &stages{}
+	service := s.noted(make(chan struct{}))
+	service.Hooks[0].Run = func(context.Context, *Environment) error { panic("no more") }
+	err := Run(t.Context(), service, clusterOf(t)...)
+	require.EqualError(t, err, "work: the hook has panicked: no more")
+	assert.Equal(t, "close", s.done[len(s.done)-1], "the service ends in order")
+}
+
 // kept is a storage that must be closed.
 type kept struct {
 	now

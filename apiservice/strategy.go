@@ -47,11 +47,19 @@ func (s strategy[T]) NamespaceScoped() bool { return !s.ClusterScoped }
 func (s strategy[T]) Canonicalize(runtime.Object) {}
 
 // WarningsOnCreate implements rest.RESTCreateStrategy.
-func (s strategy[T]) WarningsOnCreate(context.Context, runtime.Object) []string { return nil }
+func (s strategy[T]) WarningsOnCreate(ctx context.Context, object runtime.Object) []string {
+	if s.Warnings == nil {
+		return nil
+	}
+	return s.Warnings(ctx, object.(T), *new(T))
+}
 
 // WarningsOnUpdate implements rest.RESTUpdateStrategy.
-func (s strategy[T]) WarningsOnUpdate(context.Context, runtime.Object, runtime.Object) []string {
-	return nil
+func (s strategy[T]) WarningsOnUpdate(ctx context.Context, object, old runtime.Object) []string {
+	if s.Warnings == nil {
+		return nil
+	}
+	return s.Warnings(ctx, object.(T), old.(T))
 }
 
 // PrepareForCreate implements rest.RESTCreateStrategy.
@@ -153,6 +161,7 @@ func (s strategy[T]) attributes(object runtime.Object) (labels.Set, fields.Set, 
 	if !s.ClusterScoped {
 		selectable["metadata.namespace"] = accessor.GetNamespace()
 	}
+	s.selectable(object, selectable)
 	return accessor.GetLabels(), selectable, nil
 }
 
@@ -172,6 +181,11 @@ func (s statusStrategy[T]) PrepareForUpdate(_ context.Context, object, old runti
 	part(object, statusField).Set(status)
 	mustAccess(object).SetManagedFields(managed)
 	mustAccess(object).SetResourceVersion(version)
+}
+
+// WarningsOnUpdate implements rest.RESTUpdateStrategy. They are about what users write, and not about the status.
+func (s statusStrategy[T]) WarningsOnUpdate(context.Context, runtime.Object, runtime.Object) []string {
+	return nil
 }
 
 // GetResetFields implements rest.ResetFieldsStrategy.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/pflag"
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -87,7 +88,11 @@ func TestAnAuthorIsToldWhatIsWrong(t *testing.T) {
 	for want, change := range map[string]func(*Service){
 		"EtcdPrefix is set, and no resource is kept in etcd": func(s *Service) { s.EtcdPrefix = "/registry" },
 		"a ready check needs Name and Check":                 func(s *Service) { s.ReadyChecks = []ReadyCheck{{Name: "database"}} },
-		"":                                                   func(*Service) {},
+		"two of Groups have the name clock.example.com":      func(s *Service) { s.Groups = append(s.Groups, s.Groups[0]) },
+		"group clock.example.com: two resources of version v1 have the name moments": func(s *Service) {
+			s.Groups[0].Resources = append(s.Groups[0].Resources, Objects[*moment]{Name: "moments"})
+		},
+		"": func(*Service) {},
 	} {
 		s := serviceOf(moments, true)
 		change(s)
@@ -98,6 +103,46 @@ func TestAnAuthorIsToldWhatIsWrong(t *testing.T) {
 	other.Versions = []string{"v2"}
 	s.Groups[0].Resources = []Resource{other}
 	wants(t, parse(t, s), "resource moments: version v2 is not one of the group")
+}
+
+// copied has no deep copies of its own, but those of what it embeds.
+type copied struct{ moment }
+
+func TestTypesAreChecked(t *testing.T) {
+	for name, test := range map[string]struct {
+		add  func(*runtime.Scheme) error
+		want string
+	}{
+		"a kind without deep copies": {func(s *runtime.Scheme) error {
+			s.AddKnownTypeWithName(clock.WithKind("Moment"), &copied{})
+			return nil
+		}, "the type *apiservice.copied has no DeepCopyObject of its own: generate it with deepcopy-gen"},
+		"a list without deep copies": {func(s *runtime.Scheme) error {
+			s.AddKnownTypeWithName(clock.WithKind("Moment"), &moment{})
+			s.AddKnownTypeWithName(clock.WithKind("MomentList"), &struct {
+				metav1.PartialObjectMetadataList
+			}{})
+			return nil
+		}, "has no DeepCopyObject of its own: generate it with deepcopy-gen"},
+		"two types with one kind": {func(s *runtime.Scheme) error {
+			s.AddKnownTypeWithName(clock.WithKind("Moment"), &moment{})
+			s.AddKnownTypeWithName(clock.WithKind("Moment"), &metav1.Status{})
+			return nil
+		}, "AddToScheme: Double registration of different types for clock.example.com/v1, Kind=Moment"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			example := runtime.Object(&moment{})
+			if name == "a kind without deep copies" {
+				example = &copied{}
+			}
+			s := serviceOf(Custom{Name: "moments", Example: example, New: moments.New}, false)
+			s.AddToScheme = []func(*runtime.Scheme) error{test.add}
+			err := s.Validate()
+			require.ErrorContains(t, err, test.want)
+			assert.NotContains(t, err.Error(), "\n", "it is one line")
+			wants(t, parse(t, s), test.want)
+		})
+	}
 }
 
 func TestAServiceHasFlagsOfItsOwn(t *testing.T) {

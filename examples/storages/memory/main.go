@@ -7,6 +7,7 @@ package main
 import (
 	"context"
 	"os"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -32,7 +33,11 @@ func service() apiservice.Service {
 				Name:     "notes",
 				Storage:  memory.Options{MaxBytes: 16 << 20}.Open,
 				Validate: validate,
-				Columns:  []apiservice.Column[*v1.Note]{{Name: "Text", Value: func(n *v1.Note) any { return n.Spec.Text }}},
+				Warnings: warn,
+				SelectableFields: map[string]func(*v1.Note) string{
+					"spec.text": func(n *v1.Note) string { return n.Spec.Text },
+				},
+				Columns: []apiservice.Column[*v1.Note]{{Name: "Text", Value: func(n *v1.Note) any { return n.Spec.Text }}},
 			}},
 		}},
 	}
@@ -41,6 +46,14 @@ func service() apiservice.Service {
 func validate(_ context.Context, n *v1.Note) field.ErrorList {
 	if text := n.Spec.Text; text == "" || len(text) > 100 {
 		return field.ErrorList{field.Invalid(field.NewPath("spec", "text"), text, "must have 1 to 100 characters")}
+	}
+	return nil
+}
+
+// warn tells what is allowed and yet hardly meant.
+func warn(_ context.Context, n, _ *v1.Note) []string {
+	if n.Spec.Text != strings.TrimSpace(n.Spec.Text) {
+		return []string{"spec.text: begins or ends with a space"}
 	}
 	return nil
 }

@@ -18,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/rest"
 
 	"github.com/tripod-k8s/tripod/apiservice/apitest"
 	v1 "github.com/tripod-k8s/tripod/examples/storages/v1"
@@ -97,6 +98,44 @@ func TestNotesBehaveAsObjectsInEtcdDo(t *testing.T) {
 	other := types.UID("other")
 	err = mine.Delete(ctx, "a", metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &other}})
 	assert.True(t, apierrors.IsConflict(err), "a deletion of another object: %v", err)
+}
+
+// warnings collects what the API warns of.
+type warnings struct{ texts []string }
+
+func (w *warnings) HandleWarningHeader(_ int, _, text string) { w.texts = append(w.texts, text) }
+
+func TestNotesAreSelectedByFieldAndWarnedOf(t *testing.T) {
+	t.Parallel()
+	config, seen := rest.CopyConfig(apitest.Start(t, service()).Admin()), &warnings{}
+	config.WarningHandler = seen
+	client, err := dynamic.NewForConfig(config)
+	require.NoError(t, err)
+	mine, ctx := client.Resource(v1.GroupVersion.WithResource("notes")).Namespace("default"), t.Context()
+	selected := metav1.ListOptions{FieldSelector: "spec.text=yes"}
+	w, err := mine.Watch(ctx, selected)
+	require.NoError(t, err)
+	defer w.Stop()
+	for name, text := range map[string]string{"a": "no", "b": " no"} {
+		_, err := mine.Create(ctx, note(name, text), metav1.CreateOptions{})
+		require.NoError(t, err)
+	}
+	assert.Equal(t, []string{"spec.text: begins or ends with a space"}, seen.texts)
+	_, err = mine.Create(ctx, note("c", "yes"), metav1.CreateOptions{})
+	require.NoError(t, err)
+	list, err := mine.List(ctx, selected)
+	require.NoError(t, err)
+	require.Len(t, list.Items, 1)
+	assert.Equal(t, "c", list.Items[0].GetName())
+	kind, object := next(t, w)
+	assert.Equal(t, "ADDED c", string(kind)+" "+object.GetName())
+	_, err = mine.Patch(ctx, "c", types.MergePatchType, []byte(`{"spec": {"text": "no"}}`), metav1.PatchOptions{})
+	require.NoError(t, err)
+	kind, object = next(t, w)
+	assert.Equal(t, "DELETED c", string(kind)+" "+object.GetName(), "the selector no longer has it")
+	_, err = mine.List(ctx, metav1.ListOptions{FieldSelector: "spec.colour=red"})
+	assert.True(t, apierrors.IsBadRequest(err), "%v", err)
+	assert.ErrorContains(t, err, `"spec.colour" is not a known field selector: only "metadata.name", "metadata.namespace", "spec.text"`)
 }
 
 func TestAFinalizerHoldsANote(t *testing.T) {
