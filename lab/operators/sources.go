@@ -90,11 +90,11 @@ func (c *checkout) fetch(ctx context.Context, from string) error {
 }
 
 // command runs a program in a folder of the sources. Flags of this repository's Makefile, such as -trimpath, would break tests that look for
-// files beside their sources.
+// files beside their sources. The sources are in this repository's workspace, but not of it.
 func (c *checkout) command(ctx context.Context, dir, name string, args ...string) error {
 	cmd := exec.CommandContext(ctx, name, args...)
 	cmd.Dir = dir
-	cmd.Env = append(os.Environ(), "GOFLAGS=")
+	cmd.Env = append(os.Environ(), "GOFLAGS=", "GOWORK=off")
 	cmd.Env = append(cmd.Env, c.environment...)
 	output, err := cmd.CombinedOutput()
 	if err != nil {

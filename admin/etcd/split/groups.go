@@ -200,6 +200,9 @@ func (m *move) look(ctx context.Context) (err error) {
 			"changed? If those in --%[2]s are right, delete %[3]s there", m.GroupOptions.Own.Flag, m.GroupOptions.Shared.Flag, m.keys.Record)
 	case m.isForgotten() && (m.atShared.HasObjects || !m.away):
 		return m.forgotten()
+	case m.away && (m.atShared.IsOwn() || m.isForgotten()) && m.atOwn.Reader != "" && m.atOwn.Reader != addresses.PartitionBackend(m.To):
+		return fmt.Errorf("its objects are in --%s, which is the etcd of %s for this group, and not of a partition %s",
+			m.GroupOptions.Own.Flag, m.atOwn.Reader, m.To)
 	case m.away && !m.atShared.IsOwn() && !m.isForgotten() && m.atOwn.Reader != addresses.PartitionBackend(m.To):
 		return fmt.Errorf("no replica of the partition %s has the etcd of --%s for this group: %w",
 			m.To, m.GroupOptions.Own.Flag, errReplicasFirst)

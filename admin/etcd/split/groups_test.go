@@ -312,6 +312,11 @@ func TestAMoveThatCannotBe(t *testing.T) {
 		change         func(*pair, *GroupOptions)
 	}{
 		{name: "an unknown partition", to: "huge", want: "no replica of the partition huge has the etcd of --partition-etcd for this group"},
+		{name: "another partition than the one that has the objects", to: "huge", before: func(t *testing.T, p *pair) {
+			t.Helper()
+			_, err := p.move(t.Context(), away, nil, nil)
+			require.NoError(t, err)
+		}, want: "its objects are in --partition-etcd, which is the etcd of extensions-big for this group, and not of a partition huge"},
 		{name: "no name of a partition", to: "Huge", want: `--to: "Huge" is not the name of a partition`},
 		{name: "a built-in group", to: away, want: `"apps" is not an API group of custom resources`, change: func(_ *pair, o *GroupOptions) {
 			o.Groups = append(o.Groups, "apps")

@@ -125,6 +125,20 @@ func groupsOf(t *testing.T, shared, own guarded, hasOwn bool) *placement.Groups 
 	}
 }
 
+func TestAReplicaWithoutTheRightsSaysSo(t *testing.T) {
+	t.Parallel()
+	const group = "example.com"
+	shared := startGuarded(t, group)
+	_, err := shared.root(t).Put(t.Context(), crds+"widgets."+group, "{}")
+	require.NoError(t, err)
+	all := func(string) bool { return true }
+	require.NoError(t, groupsOf(t, shared, shared, false).Check(t.Context(), all))
+	other := groupsOf(t, shared, shared, false)
+	other.Shared.Transport.CertFile, other.Shared.Transport.KeyFile = shared.store.CertFile(access.Extensions), shared.store.KeyFile(access.Extensions)
+	assert.EqualError(t, other.Check(t.Context(), all), "extensions-big cannot read the keys of its API groups, such as example.com: "+
+		"the user of its --etcd-certfile has no rights to them (tripod etcd access): etcdserver: permission denied")
+}
+
 // The groups below a suffix are no range of keys, so the user of extensions reaches them in the shared etcd.
 func TestAStolenUserMovesNoGroupOutOfItsOwnEtcd(t *testing.T) {
 	t.Parallel()

@@ -6,10 +6,12 @@ package placement
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
 
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/tripod-k8s/tripod/internal/storage/etcdversion"
@@ -34,7 +36,7 @@ func (g *Groups) Check(ctx context.Context, serves func(group string) bool) erro
 	directory := "/" + strings.Trim(g.Shared.Prefix, "/") + definitions
 	answer, err := shared.Get(ctx, directory, clientv3.WithPrefix(), clientv3.WithKeysOnly())
 	if err != nil {
-		return fmt.Errorf("cannot read CustomResourceDefinitions: %w", err)
+		return fmt.Errorf("%s cannot read CustomResourceDefinitions%s: %w", g.Name, remedy(err), err)
 	}
 	g.fixed = !etcdversion.IsEtcd(answer.Header)
 	var others []string
@@ -63,6 +65,14 @@ func (g *Groups) Check(ctx context.Context, serves func(group string) bool) erro
 	return nil
 }
 
+// remedy says what to do about an error of etcd, if it is about rights.
+func remedy(err error) string {
+	if !errors.Is(err, rpctypes.ErrPermissionDenied) {
+		return ""
+	}
+	return ": the user of its --etcd-certfile has no rights to them (tripod etcd access)"
+}
+
 // prepare does what the first request for a group would wait for.
 func (g *group) prepare(ctx context.Context) {
 	defer g.end()
@@ -85,7 +95,7 @@ func (g *Groups) refuseElsewhere(ctx context.Context, shared clientv3.KV, names 
 	}
 	answer, err := shared.Txn(ctx).Then(reads...).Commit()
 	if err != nil {
-		return fmt.Errorf("cannot read where API groups are: %w", err)
+		return fmt.Errorf("%s cannot read the keys of its API groups, such as %s%s: %w", g.Name, names[0], remedy(err), err)
 	}
 	for i, name := range names {
 		for _, kv := range answer.Responses[i].GetResponseRange().GetKvs() {
