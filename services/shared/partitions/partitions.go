@@ -58,7 +58,8 @@ func In(backends map[string]addresses.Service) (Table, error) {
 	return table, table.Validate()
 }
 
-// Validate returns an error of one line if a group has two partitions, is built in, or is no name of a group, and if a partition has no groups.
+// Validate returns an error of one line if a group has two partitions, is built in, or is no name of a group, and if a partition has no
+// groups.
 func (t Table) Validate() error {
 	var wrong []string
 	names := slices.Sorted(maps.Keys(t))
