@@ -76,7 +76,7 @@ func New() *Options {
 // AddFlags adds the flags.
 func (o *Options) AddFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&o.Database, "database", o.Database,
-		"Where the objects are kept: sqlite:FILE, postgres://USER:PASSWORD@HOST/DATABASE, or mysql://USER:PASSWORD@HOST/DATABASE for MySQL and "+
+		"Where the objects are kept: sqlite:FILE, postgres://USER:PASSWORD@HOST/DATABASE, or mysql://USER:PASSWORD@HOST/DATABASE for "+
 			"MariaDB.")
 	fs.StringVar(&o.DatabaseFile, "database-file", o.DatabaseFile,
 		"File with the value of --database, which keeps a password out of the list of processes.")

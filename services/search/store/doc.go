@@ -1,7 +1,8 @@
 // Copyright The Tripod Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package store keeps the objects of many clusters in SQL: SQLite, PostgreSQL 13 and later, MySQL 8.0.17, or MariaDB 10.6 and later.
+// Package store keeps the objects of many clusters in SQL: SQLite, PostgreSQL 13 and later, or MariaDB 10.6 and later. No test runs
+// MySQL, which takes the statements for MariaDB from 8.0.17 on.
 //
 // [Store.Write] commits a batch of changes of a stream together with the resourceVersion that the stream has reached. So after a restart a
 // stream goes on exactly after the last change that the database has. Each change of an object gets a revision: one integer for all
