@@ -35,7 +35,7 @@ type options struct {
 	service *Service
 	// environment is filled before plugins are made.
 	environment *Environment
-	// types and wrong are what the author's types come to, and what is wrong with them.
+	// types has the scheme of the author's types, and wrong the error from building it.
 	types *types
 	wrong error
 }

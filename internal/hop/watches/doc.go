@@ -33,8 +33,8 @@
 // # Limits
 //
 // Both ends remember the same last chunks: at most 256, and 4 MiB. A replica may send each watch only as much as the client has taken, plus
-// connections.Window (package upstream/connections), so a client that reads nothing holds up its own watch only. Who violates that, or
-// sends what is no frame, loses the session. Then its watches end, and clients resume them. An event of more than a chunk may arrive in
+// connections.Window (package upstream/connections), so a client that reads nothing holds up its own watch only. A protocol error closes
+// the session. Then its watches end, and clients resume them. An event of more than a chunk may arrive in
 // part then, as when a connection breaks.
 //
 // A server has 64 sessions at most. It answers 503 to the next aggregator that asks for one, whose watches then arrive as without a

@@ -45,7 +45,7 @@ func (o *Object) check() error {
 	return nil
 }
 
-// Change is an object that was seen, or one that is gone, of which only the name counts.
+// Change is the new state of an object, or its deletion. Of a deletion, only the name is set.
 type Change struct {
 	Object
 	Deleted bool
