@@ -90,6 +90,15 @@ presets.json has all of it, and why a controller belongs to a preset. */ -}}
 {{- if and (eq $name "api") .Values.join.enabled (kindIs "invalid" .Values.controllerManager.enabled) -}}
 {{- fail "join.enabled needs the controllers of nodes, which preset api does not run: set preset to cluster, or controllerManager.enabled to true, or to false if yours run elsewhere" -}}
 {{- end -}}
+{{- if not (include "tripod.enabled" (dict "root" . "path" "join")) -}}
+{{- with .Values.join -}}
+{{- range $value, $given := dict "coreDNS.enabled" .coreDNS.enabled "kubeProxy.enabled" .kubeProxy.enabled "podNetwork" .podNetwork -}}
+{{- if $given -}}
+{{- fail (printf "join.%s is for nodes that join, and %s: set join.enabled to true, or leave join.%[1]s out" $value (kindIs "invalid" $.Values.join.enabled | ternary (printf "preset %s has none" $name) "join.enabled is false")) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
 {{- if ne $name "api" -}}
 {{- $joins := include "tripod.enabled" (dict "root" . "path" "join") -}}
 {{- if and $joins (not .Values.join.endpoint) -}}
