@@ -34,7 +34,7 @@ If etcd has users, the certificate for this command needs the common name root.`
 				return err
 			}
 			return o.try(cmd.Context(), func(ctx context.Context, client *clientv3.Client) error {
-				members, err := maintenance.Status(ctx, client)
+				members, err := maintenance.Status(ctx, client, progressTo(cmd.ErrOrStderr()))
 				if err != nil {
 					return err
 				}

@@ -53,7 +53,7 @@ type Defragmented struct {
 func Defrag(ctx context.Context, client *clientv3.Client, o DefragOptions) (done []Defragmented, err error) {
 	finished := map[uint64]bool{}
 	for {
-		members, err := Status(ctx, client)
+		members, err := Status(ctx, client, o.Progress)
 		if err != nil {
 			return done, err
 		}
@@ -170,7 +170,7 @@ func awaitHealthy(ctx context.Context, client *clientv3.Client, within time.Dura
 	last := context.DeadlineExceeded
 	var found *Member
 	err := wait.PollUntilContextCancel(waiting, askInterval, true, func(ctx context.Context) (bool, error) {
-		members, err := Status(ctx, client)
+		members, err := Status(ctx, client, nil)
 		if err == nil {
 			err = Problems(members)
 		}

@@ -96,7 +96,7 @@ func (c *cluster) await(t *testing.T, is func([]Member) bool) (members []Member)
 	t.Helper()
 	var last any
 	err := wait.PollUntilContextTimeout(t.Context(), 50*time.Millisecond, giveUp, true, func(ctx context.Context) (bool, error) {
-		found, err := Status(ctx, c.client)
+		found, err := Status(ctx, c.client, nil)
 		members, last = found, err
 		return err == nil && is(found), nil
 	})
@@ -157,7 +157,7 @@ func isLeader(m Member) bool { return m.Leader }
 func TestMembersAreDefragmentedTheLeaderLast(t *testing.T) {
 	c := start(t, 0)
 	c.fill(t)
-	before, err := Status(t.Context(), c.client)
+	before, err := Status(t.Context(), c.client, nil)
 	require.NoError(t, err)
 	leader := before[slices.IndexFunc(before, isLeader)].Name
 	for _, m := range before {
@@ -169,7 +169,7 @@ func TestMembersAreDefragmentedTheLeaderLast(t *testing.T) {
 
 	planned, err := Defrag(t.Context(), c.client, DefragOptions{DryRun: true, Progress: func(line string) { t.Errorf("changed: %s", line) }})
 	require.NoError(t, err)
-	after, err := Status(t.Context(), c.client)
+	after, err := Status(t.Context(), c.client, nil)
 	require.NoError(t, err)
 	assert.Equal(t, sizes(before), sizes(after), "a dry run changes nothing")
 
@@ -186,7 +186,7 @@ func TestMembersAreDefragmentedTheLeaderLast(t *testing.T) {
 		assert.Contains(t, strings.Join(lines, "\n"), d.Name+" (")
 	}
 	assert.True(t, done[2].Leader, "%+v", done)
-	after, err = Status(t.Context(), c.client)
+	after, err = Status(t.Context(), c.client, nil)
 	require.NoError(t, err)
 	for _, m := range after {
 		assert.Less(t, m.DBSize, int64(4<<20), m.Name)
@@ -196,7 +196,7 @@ func TestMembersAreDefragmentedTheLeaderLast(t *testing.T) {
 func TestNothingIsDefragmentedWhileAMemberIsAway(t *testing.T) {
 	c := start(t, 0)
 	c.fill(t)
-	members, err := Status(t.Context(), c.client)
+	members, err := Status(t.Context(), c.client, nil)
 	require.NoError(t, err)
 	// The client knows the first member.
 	away := members[slices.IndexFunc(members, func(m Member) bool { return !m.Leader && m.Name != "etcd-0" })].Name
@@ -227,7 +227,7 @@ func TestNothingIsDefragmentedWhileAMemberIsAway(t *testing.T) {
 func TestNothingIsDefragmentedAfterCorruption(t *testing.T) {
 	c := start(t, 0)
 	c.fill(t)
-	before, err := Status(t.Context(), c.client)
+	before, err := Status(t.Context(), c.client, nil)
 	require.NoError(t, err)
 	_, err = pb.NewMaintenanceClient(c.client.ActiveConnection()).Alarm(t.Context(), &pb.AlarmRequest{
 		Action: pb.AlarmRequest_ACTIVATE, MemberID: before[1].id, Alarm: pb.AlarmType_CORRUPT})
@@ -235,7 +235,7 @@ func TestNothingIsDefragmentedAfterCorruption(t *testing.T) {
 	_, lines, err := c.defrag(t)
 	assert.EqualError(t, err, "nothing is defragmented: member etcd-1 has the alarm CORRUPT: repair it first")
 	assert.Empty(t, lines)
-	after, err := Status(t.Context(), c.client)
+	after, err := Status(t.Context(), c.client, nil)
 	require.NoError(t, err)
 	assert.Equal(t, []string{"CORRUPT"}, after[1].Alarms)
 	assert.Empty(t, after[0].Alarms)
@@ -301,5 +301,35 @@ func TestMembersAreComparedWithOneAnother(t *testing.T) {
 		assert.Empty(t, members[0].Problem, name)
 		assert.Contains(t, members[1].Problem, test.want, name)
 		assert.Equal(t, test.want == "", members[1].Problem == "", name)
+	}
+}
+
+func TestAnEtcdThatDoesNotRunIsWaitedForAloud(t *testing.T) {
+	dead := free(t, 1)[0].String()
+	client, err := access.Connect([]string{dead}, "", "", "")
+	require.NoError(t, err)
+	defer func() { assert.NoError(t, client.Close()) }()
+	for name, ask := range map[string]func(context.Context, func(string)) error{
+		"status": func(ctx context.Context, say func(string)) error {
+			_, err := Status(ctx, client, say)
+			return err
+		},
+		"defrag": func(ctx context.Context, say func(string)) error {
+			_, err := Defrag(ctx, client, DefragOptions{Progress: say})
+			return err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			var said []string
+			err := ask(ctx, func(line string) {
+				said = append(said, line)
+				cancel() // a person who reads this does not wait any longer
+			})
+			assert.Equal(t, []string{"waiting for etcd at " + dead}, said)
+			require.ErrorContains(t, err, "etcd at "+dead+" cannot be reached: dial tcp")
+			assert.ErrorContains(t, err, "connection refused")
+		})
 	}
 }

@@ -54,9 +54,9 @@ type Member struct {
 }
 
 // Status asks all members of an etcd. Members at none of the client's endpoints are asked at the first URL that they advertise. It fails
-// only if no member tells which members there are.
-func Status(ctx context.Context, client *clientv3.Client) ([]Member, error) {
-	list, err := memberList(ctx, client)
+// only if no member tells which members there are. If it has to wait for that, waiting gets a line that says so, unless it is nil.
+func Status(ctx context.Context, client *clientv3.Client, waiting func(line string)) ([]Member, error) {
+	list, err := memberList(ctx, client, waiting)
 	if err != nil {
 		return nil, err
 	}
@@ -99,8 +99,9 @@ func (m *Member) label() string {
 }
 
 // memberList returns the members. If they have no majority, it is the list that the first answering member has.
-func memberList(ctx context.Context, client *clientv3.Client) ([]*pb.Member, error) {
+func memberList(ctx context.Context, client *clientv3.Client, waiting func(line string)) ([]*pb.Member, error) {
 	var last error
+	defer saySoon(ctx, client.Endpoints(), waiting)()
 	for _, options := range [][]clientv3.OpOption{nil, {clientv3.WithSerializable()}} {
 		asking, cancel := context.WithTimeout(ctx, requestTimeout)
 		list, err := client.MemberList(asking, options...)
@@ -110,7 +111,11 @@ func memberList(ctx context.Context, client *clientv3.Client) ([]*pb.Member, err
 		}
 		last = err
 	}
-	return nil, fmt.Errorf("etcd at %s does not list its members (certificates?): %w", strings.Join(client.Endpoints(), ","), last)
+	at := strings.Join(client.Endpoints(), ",")
+	if err := unreachable(context.WithoutCancel(ctx), client.Endpoints()); err != nil {
+		return nil, fmt.Errorf("etcd at %s cannot be reached: %w", at, err)
+	}
+	return nil, fmt.Errorf("etcd at %s does not list its members (certificates?): %w", at, last)
 }
 
 // endpointsByID returns which member is at which endpoint of the client. Endpoints that do not answer, or lead to several members, are left
