@@ -115,6 +115,9 @@ directory stays.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			dir := up.DataDir(dataDir)
+			if err := up.Find(dir); err != nil {
+				return err
+			}
 			if err := stopInstance(cmd, dir, timeout); err != nil {
 				return err
 			}

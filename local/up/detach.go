@@ -22,6 +22,8 @@ const (
 	// detachedVariable is set for a `tripod up` that another one has started in the background. Its readyFD is a pipe to the other one, for
 	// what it tells the user until it is ready, and the readyMessage. Its lockFD is the lock of the data directory.
 	detachedVariable = "TRIPOD_UP_DETACHED"
+	detachedUsed     = "true"
+	detachedUnused   = "unused"
 	readyFD          = 3
 	lockFD           = 4
 	// readyMessage is a line that an instance writes to no user.
@@ -36,17 +38,39 @@ type Parent struct {
 	*os.File
 
 	lock *os.File
+	// unused says that no instance had used the data directory when the parent locked it.
+	unused bool
 }
 
 // Detached returns what Detach has given to this process. It returns nil for a process that something else has started.
 func Detached() *Parent {
-	if os.Getenv(detachedVariable) == "" {
+	how := os.Getenv(detachedVariable)
+	if how == "" {
 		return nil
 	}
 	_ = os.Unsetenv(detachedVariable) // the name is valid
 	syscall.CloseOnExec(readyFD)
 	syscall.CloseOnExec(lockFD)
-	return &Parent{os.NewFile(readyFD, "ready"), os.NewFile(lockFD, "lock")}
+	return &Parent{os.NewFile(readyFD, "ready"), os.NewFile(lockFD, "lock"), how == detachedUnused}
+}
+
+// ifUnused returns the data directory if no instance has used it before, and otherwise nil.
+func (p *Parent) ifUnused(d DataDir) *unused {
+	if p == nil {
+		return d.ifUnused()
+	}
+	if !p.unused {
+		return nil
+	}
+	return &unused{dir: d}
+}
+
+// reads returns the names in the data directory that a refused instance leaves for its parent, if it has one.
+func (p *Parent) reads() []string {
+	if p == nil {
+		return nil
+	}
+	return whatParentReads
 }
 
 // open returns the lock of the data directory, which the parent has locked if there is one.
@@ -61,6 +85,10 @@ func (p *Parent) open(d DataDir) (lock *os.File, err error) {
 // ready. It copies to out what the instance writes until then. An error means that no process is left.
 func Detach(ctx context.Context, dataDir DataDir, command []string, out io.Writer) error {
 	// The command gets the lock, so that no other process finds the directory without one meanwhile.
+	before, how := dataDir.ifUnused(), detachedUsed
+	if before != nil {
+		how = detachedUnused
+	}
 	lock, err := dataDir.open()
 	if lock != nil {
 		defer lock.Close() //nolint:errcheck // it may be closed already
@@ -81,7 +109,7 @@ func Detach(ctx context.Context, dataDir DataDir, command []string, out io.Write
 	defer log.Close()                                                                  //nolint:errcheck // the command has its own
 	cmd := exec.CommandContext(context.WithoutCancel(ctx), command[0], command[1:]...) // it outlives ctx
 	cmd.Stdout, cmd.Stderr, cmd.ExtraFiles = stdout, stderr, []*os.File{told, lock}
-	cmd.Env = append(os.Environ(), detachedVariable+"=true")
+	cmd.Env = append(os.Environ(), detachedVariable+"="+how)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	err = cmd.Start()
 	if err := errors.Join(err, told.Close(), lock.Close()); err != nil {
@@ -96,7 +124,8 @@ func Detach(ctx context.Context, dataDir DataDir, command []string, out io.Write
 	if ctx.Err() != nil {
 		return errors.New("interrupted: the instance has stopped")
 	}
-	return fmt.Errorf("the instance has ended before it was ready: %s", strings.TrimPrefix(lastOf(log.Tail()), "Error: "))
+	err = fmt.Errorf("the instance has ended before it was ready: %s", strings.TrimPrefix(lastOf(log.Tail()), "Error: "))
+	return errors.Join(err, before.finish())
 }
 
 // copyUntilReady copies lines of an instance until it is ready, or has ended. It reports whether it is ready.

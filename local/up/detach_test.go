@@ -6,6 +6,7 @@ package up
 import (
 	"context"
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"syscall"
@@ -32,7 +33,7 @@ func detach(ctx context.Context, t *testing.T, dataDir DataDir, script string) (
 
 func TestADetachedInstanceGoesOn(t *testing.T) {
 	dataDir := DataDir(shortTempDir(t))
-	said, err := detach(t.Context(), t, dataDir, `echo $$ >&3; test "$TRIPOD_UP_DETACHED" = true && printf '\0ready\n' >&3; exec 3>&-; exec sleep 60`)
+	said, err := detach(t.Context(), t, dataDir, `echo $$ >&3; test -n "$TRIPOD_UP_DETACHED" && printf '\0ready\n' >&3; exec 3>&-; exec sleep 60`)
 	require.NoError(t, err)
 	pid, err := strconv.Atoi(strings.TrimSpace(said))
 	require.NoError(t, err)
@@ -49,10 +50,20 @@ func TestADetachedInstanceThatEndsSaysWhy(t *testing.T) {
 		"too early": `printf 'ready' >&3; echo "Error: port 6443 is in use"`,
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, err := detach(t.Context(), t, DataDir(shortTempDir(t)), script)
+			dataDir := DataDir(filepath.Join(shortTempDir(t), "data"))
+			_, err := detach(t.Context(), t, dataDir, script)
 			assert.EqualError(t, err, "the instance has ended before it was ready: port 6443 is in use")
+			assert.NoDirExists(t, string(dataDir), "what it made is gone")
 		})
 	}
+}
+
+func TestADetachedInstanceThatEndsLeavesItsKeys(t *testing.T) {
+	dataDir := DataDir(shortTempDir(t))
+	_, err := detach(t.Context(), t, dataDir, "echo key > "+filepath.Join(dataDir.pki(), "ca.key")+"; exit 1")
+	require.Error(t, err)
+	assert.FileExists(t, filepath.Join(dataDir.pki(), "ca.key"))
+	assert.FileExists(t, dataDir.log(ownLog))
 }
 
 func TestAnInterruptStopsWhatWasDetached(t *testing.T) {

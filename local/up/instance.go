@@ -33,7 +33,7 @@ const renewInterval = 24 * time.Hour
 
 // Run runs an instance until ctx ends, and writes to out what happens. An error means that the instance could not start. Then
 // none of its processes is left.
-func Run(ctx context.Context, options Options, out io.Writer) error {
+func Run(ctx context.Context, options Options, out io.Writer) (err error) {
 	began := time.Now()
 	if err := options.complete(); err != nil {
 		return err
@@ -44,6 +44,7 @@ func Run(ctx context.Context, options Options, out io.Writer) error {
 		out = io.MultiWriter(out, options.Detached)
 	}
 	i := &instance{options: &options, dataDir: DataDir(options.DataDir), out: out, log: log}
+	before := i.options.Detached.ifUnused(i.dataDir)
 	lock, err := i.options.Detached.open(i.dataDir)
 	if lock != nil {
 		defer lock.Close() //nolint:errcheck // the lock ends with it
@@ -51,6 +52,12 @@ func Run(ctx context.Context, options Options, out io.Writer) error {
 	if err != nil {
 		return err
 	}
+	refused := false
+	defer func() {
+		if refused {
+			err = errors.Join(err, before.leave(i.options.Detached.reads()...))
+		}
+	}()
 	fmt.Fprintf(out, "Tripod %s with Kubernetes %s, data in %s\n", service.Version, version.Get().GitVersion, i.dataDir)
 	i.group = process.NewGroup(i.report)
 	i.fleet = replicas.NewFleet(i.group, replicas.FleetConfig{Process: i.process, Use: i.use, Say: i.say, Notice: noticeTime})
@@ -59,6 +66,7 @@ func Run(ctx context.Context, options Options, out io.Writer) error {
 	// It can be stopped from now on.
 	control, err := startControl(ctx, i.dataDir, i)
 	if err != nil {
+		refused = true
 		return err
 	}
 	defer control.close(i.dataDir)
@@ -69,6 +77,8 @@ func Run(ctx context.Context, options Options, out io.Writer) error {
 	if err == nil {
 		i.prepared.Store(true)
 		err = i.run(ctx, began)
+	} else {
+		refused = ctx.Err() == nil
 	}
 	return i.unlessStopped(ctx, err)
 }

@@ -158,10 +158,18 @@ var made = []string{
 	"search.db", "search.db-shm", "search.db-wal", "search.db-journal", pkiName, "lock", ".tripod-instance",
 }
 
+// Find returns an error if the directory has no instance.
+func Find(d DataDir) error {
+	if _, err := os.Lstat(d.pki()); err != nil {
+		return fmt.Errorf("there is no instance in %s: `tripod list` shows those that there are", d)
+	}
+	return nil
+}
+
 // Delete deletes what an instance that has stopped has left. It returns names in the directory that are not of an instance. These stay.
 func Delete(d DataDir) (others []string, err error) {
-	if _, err := os.Lstat(d.pki()); err != nil {
-		return nil, fmt.Errorf("there is no instance in %s: `tripod list` shows those that there are", d)
+	if err := Find(d); err != nil {
+		return nil, err
 	}
 	if _, err := os.Lstat(d.marker()); err != nil {
 		return nil, fmt.Errorf("%s had files before an instance used it, so they may not be its own: delete what you do not need yourself", d)

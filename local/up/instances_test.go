@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -147,6 +148,28 @@ func TestAnInstanceIsStoppedWhileItPrepares(t *testing.T) {
 	assert.True(t, stopped)
 	require.NoError(t, <-ended)
 	assert.Contains(t, out.String(), "It was stopped")
+}
+
+func TestAnInstanceThatIsRefusedLeavesNothing(t *testing.T) {
+	setHome(t)
+	run := func() error {
+		options := DefaultOptions()
+		options.DataDir, options.Port, options.EtcdServers = DefaultDataDir(), holdPort(t), []string{"http://127.0.0.1:1"}
+		return Run(t.Context(), options, io.Discard)
+	}
+	require.ErrorContains(t, run(), "is already in use")
+	assert.NoDirExists(t, DefaultDataDir())
+
+	require.NoError(t, os.Mkdir(DefaultDataDir(), 0o700))
+	require.ErrorContains(t, run(), "is already in use")
+	left, err := os.ReadDir(DefaultDataDir())
+	require.NoError(t, err)
+	assert.Empty(t, left, "the directory was there before")
+
+	key := filepath.Join(string(makeInstance(t, DefaultName).pki()), "ca.key")
+	require.NoError(t, os.WriteFile(key, nil, 0o600))
+	require.ErrorContains(t, run(), "is already in use")
+	assert.FileExists(t, key, "an instance had used the directory")
 }
 
 func TestAnInstanceThatDoesNotStop(t *testing.T) {
