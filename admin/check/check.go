@@ -9,7 +9,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"strings"
 	"time"
@@ -37,11 +36,22 @@ type Check struct {
 	Namespace string
 	// Name is the name of the run, a DNS label. Runs with different names do not disturb each other.
 	Name string
-	// Out gets a line for each step.
-	Out io.Writer
+	// Report gets each step, as soon as it is done.
+	Report func(Step)
 	// Health asks for a path of the API server. It may be nil.
 	Health func(ctx context.Context, path string) (code int, answer string, err error)
 }
+
+// Step is something that a check has done, or found.
+type Step struct {
+	// Done is what was done, such as created, or [Warning].
+	Done string `json:"done"`
+	// What is the object, or the text of a warning.
+	What string `json:"what"`
+}
+
+// Warning is what is done in a step that found a difference. The API works nevertheless.
+const Warning = "warning"
 
 // notes are checks of an aggregator that say how services differ. Tripod works nevertheless.
 var notes = []string{"same-settings", "same-configuration"}
@@ -66,7 +76,7 @@ func (c *Check) note(ctx context.Context) {
 	for _, name := range notes {
 		code, answer, err := c.Health(ctx, "/readyz/"+name)
 		if err == nil && code == http.StatusInternalServerError {
-			c.say("warning", strings.TrimSpace(name+": "+strings.TrimPrefix(answer, "internal server error: ")))
+			c.say(Warning, strings.TrimSpace(name+": "+strings.TrimPrefix(answer, "internal server error: ")))
 		}
 	}
 	c.noteKubelets(ctx)
@@ -157,7 +167,7 @@ func (c *Check) cleanUp(ctx context.Context, client dynamic.ResourceInterface, m
 	return nil
 }
 
-func (c *Check) say(done, what string) { fmt.Fprintf(c.Out, "%-9s %s\n", done, what) }
+func (c *Check) say(done, what string) { c.Report(Step{Done: done, What: what}) }
 
 // expect waits for an event.
 func expect(ctx context.Context, events watch.Interface, want watch.EventType, what string) error {

@@ -28,7 +28,7 @@ var definitions = apiextensionsv1.SchemeGroupVersion.WithResource("customresourc
 
 // newCheck returns a check of an API that does as it is told, but for what a test changes.
 func newCheck(out *strings.Builder) (*Check, *dynamicfake.FakeDynamicClient) {
-	c := &Check{Namespace: "default", Name: "tripod-check-x", Out: out}
+	c := &Check{Namespace: "default", Name: "tripod-check-x", Report: into(out)}
 	client := dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), map[schema.GroupVersionResource]string{
 		{Version: "v1", Resource: "configmaps"}:                "ConfigMapList",
 		{Group: c.group(), Version: version, Resource: plural}: kind + "List",
@@ -45,6 +45,11 @@ func newCheck(out *strings.Builder) (*Check, *dynamicfake.FakeDynamicClient) {
 		return true, events, nil
 	})
 	return c, client
+}
+
+// into returns a function that writes a line for each step.
+func into(out *strings.Builder) func(Step) {
+	return func(s Step) { fmt.Fprintf(out, "%-9s %s\n", s.Done, s.What) }
 }
 
 // left returns what is there after a check.
@@ -102,7 +107,7 @@ func TestKubeletsThatDoNotFitAreNamed(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var out strings.Builder
-			c := &Check{Out: &out, Health: func(_ context.Context, path string) (int, string, error) {
+			c := &Check{Report: into(&out), Health: func(_ context.Context, path string) (int, string, error) {
 				if path != "/version" {
 					return http.StatusNotFound, "", nil
 				}

@@ -55,7 +55,7 @@ func (c *Check) noteKubelets(ctx context.Context) {
 	oldest := newest - min(newest, olderKubelets)
 	for _, minor := range slices.Sorted(maps.Keys(count)) {
 		if minor < oldest || newest < minor {
-			c.say("warning", fmt.Sprintf("nodes have kubelets of 1.%d (%d, one is %s), and this API server works with 1.%d to 1.%d",
+			c.say(Warning, fmt.Sprintf("nodes have kubelets of 1.%d (%d, one is %s), and this API server works with 1.%d to 1.%d",
 				minor, count[minor], example[minor], oldest, newest))
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"context"
 	"os"
 	"regexp"
+	"strings"
 	"testing"
 	"time"
 
@@ -78,14 +79,14 @@ func TestNodesReadHowTheClusterIs(t *testing.T) {
 
 func TestATokenComesWithTheCommandToJoin(t *testing.T) {
 	client := namespaces()
-	_, err := Command(t.Context(), client, time.Hour, "")
+	_, err := MakeToken(t.Context(), client, time.Hour, "")
 	require.ErrorContains(t, err, "no node can join yet: run `tripod join prepare`")
 	require.NoError(t, Prepare(t.Context(), client, given(t)))
 	before := time.Now()
-	command, err := Command(t.Context(), client, time.Hour, "for one node")
+	made, err := MakeToken(t.Context(), client, time.Hour, "for one node")
 	require.NoError(t, err)
-	parts := regexp.MustCompile(`^kubeadm join api\.example\.com:443 --token ([a-z0-9]{6})\.([a-z0-9]{16}) --discovery-token-ca-cert-hash sha256:[0-9a-f]{64}$`).FindStringSubmatch(command)
-	require.Len(t, parts, 3, command)
+	parts := regexp.MustCompile(`^kubeadm join api\.example\.com:443 --token ([a-z0-9]{6})\.([a-z0-9]{16}) --discovery-token-ca-cert-hash sha256:[0-9a-f]{64}$`).FindStringSubmatch(made.Command)
+	require.Len(t, parts, 3, made.Command)
 	secret, err := client.CoreV1().Secrets(metav1.NamespaceSystem).Get(t.Context(), "bootstrap-token-"+parts[1], metav1.GetOptions{})
 	require.NoError(t, err)
 	assert.Equal(t, corev1.SecretTypeBootstrapToken, secret.Type)
@@ -94,6 +95,19 @@ func TestATokenComesWithTheCommandToJoin(t *testing.T) {
 	expires, err := time.Parse(time.RFC3339, string(secret.Data["expiration"]))
 	require.NoError(t, err)
 	assert.WithinRange(t, expires, before.Add(time.Hour).Truncate(time.Second), time.Now().Add(time.Hour))
+	assert.Equal(t, parts[1]+"."+parts[2], made.Token)
+	assert.True(t, expires.Equal(*made.Expires), "%s is not %s", made.Expires, expires)
+	assert.Equal(t, "api.example.com:443", made.Endpoint)
+	require.Len(t, made.CACertHashes, 1)
+	assert.Contains(t, made.Command, " "+made.CACertHashes[0])
+
+	forever, err := MakeToken(t.Context(), client, 0, "")
+	require.NoError(t, err)
+	assert.Nil(t, forever.Expires)
+	id, _, _ := strings.Cut(forever.Token, ".")
+	secret, err = client.CoreV1().Secrets(metav1.NamespaceSystem).Get(t.Context(), "bootstrap-token-"+id, metav1.GetOptions{})
+	require.NoError(t, err)
+	assert.NotContains(t, secret.Data, "expiration")
 }
 
 func TestWrongConfigurationsAreRefused(t *testing.T) {

@@ -21,39 +21,57 @@ import (
 	"k8s.io/kubernetes/cmd/kubeadm/app/phases/bootstraptoken/node"
 	"k8s.io/kubernetes/cmd/kubeadm/app/util/kubeconfig"
 	"k8s.io/kubernetes/cmd/kubeadm/app/util/pubkeypin"
+	"k8s.io/utils/ptr"
 )
 
-// Command makes a bootstrap token that ends after ttl, and returns the command with which a node joins by it. The command pins the
-// authorities that [Prepare] published.
-func Command(ctx context.Context, client kubernetes.Interface, ttl time.Duration, description string) (string, error) {
+// Token lets a node join.
+type Token struct {
+	// Token is the secret, as in abcdef.0123456789abcdef.
+	Token string `json:"token"`
+	// Expires is when it ends. It is nil if it never does.
+	Expires *time.Time `json:"expires,omitempty"`
+	// Endpoint is the host and port at which nodes reach the API.
+	Endpoint string `json:"endpoint"`
+	// CACertHashes are the hashes of the authorities that [Prepare] published, as in sha256:0123....
+	CACertHashes []string `json:"caCertHashes"`
+	// Command is what a node runs to join. It pins the authorities.
+	Command string `json:"command"`
+}
+
+// MakeToken makes a bootstrap token that ends after ttl, or never if that is 0.
+func MakeToken(ctx context.Context, client kubernetes.Interface, ttl time.Duration, description string) (*Token, error) {
 	info, err := client.CoreV1().ConfigMaps(metav1.NamespacePublic).Get(ctx, bootstrapapi.ConfigMapClusterInfo, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
-		return "", errors.New("no node can join yet: run `tripod join prepare`, or install the chart with join.enabled")
+		return nil, errors.New("no node can join yet: run `tripod join prepare`, or install the chart with join.enabled")
 	}
 	if err != nil {
-		return "", fmt.Errorf("cannot read how nodes reach the API: %w", err)
+		return nil, fmt.Errorf("cannot read how nodes reach the API: %w", err)
 	}
-	endpoint, pins, err := parseInfo([]byte(info.Data[bootstrapapi.KubeConfigKey]))
-	if err != nil {
-		return "", fmt.Errorf("the ConfigMap %s/%s: %w", info.Namespace, info.Name, err)
+	made := &Token{}
+	if made.Endpoint, made.CACertHashes, err = parseInfo([]byte(info.Data[bootstrapapi.KubeConfigKey])); err != nil {
+		return nil, fmt.Errorf("the ConfigMap %s/%s: %w", info.Namespace, info.Name, err)
 	}
-	generated, err := bootstraputil.GenerateBootstrapToken()
-	if err != nil {
-		return "", err
+	if made.Token, err = bootstraputil.GenerateBootstrapToken(); err != nil {
+		return nil, err
 	}
-	token := bootstraptokenv1.BootstrapToken{TTL: &metav1.Duration{Duration: ttl}, Description: description}
-	if token.Token, err = bootstraptokenv1.NewBootstrapTokenString(generated); err != nil {
-		return "", err
+	token := bootstraptokenv1.BootstrapToken{Description: description, TTL: &metav1.Duration{Duration: ttl}}
+	if ttl > 0 {
+		// A time of its own, and not a TTL, is the same here and in the Secret.
+		made.Expires = ptr.To(time.Now().Add(ttl).UTC().Truncate(time.Second))
+		token.TTL, token.Expires = nil, &metav1.Time{Time: *made.Expires}
+	}
+	if token.Token, err = bootstraptokenv1.NewBootstrapTokenString(made.Token); err != nil {
+		return nil, err
 	}
 	bootstraptokenv1.SetDefaults_BootstrapToken(&token)
 	if err := node.CreateNewTokens(client, []bootstraptokenv1.BootstrapToken{token}); err != nil {
-		return "", err
+		return nil, err
 	}
-	command := fmt.Sprintf("kubeadm join %s --token %s", endpoint, generated)
-	for _, pin := range pins {
-		command += " --discovery-token-ca-cert-hash " + pin
+	made.Command = fmt.Sprintf("kubeadm join %s --token %s", made.Endpoint, made.Token)
+	for _, pin := range made.CACertHashes {
+		made.Command += " --discovery-token-ca-cert-hash " + pin
 	}
-	return command, nil
+	return made, nil
 }
 
 // parseInfo returns the endpoint in a cluster-info and the hashes of its authorities.

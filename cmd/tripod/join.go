@@ -110,7 +110,7 @@ func readOptional(flag, file string) ([]byte, error) {
 }
 
 func newJoinTokenCommand() *cobra.Command {
-	var kubeconfig, server, description string
+	var kubeconfig, server, description, format string
 	var ttl time.Duration
 	cmd := &cobra.Command{
 		Use:   "token",
@@ -120,6 +120,9 @@ secret: with the token, any machine can join.`,
 		Example: `  tripod join token --kubeconfig tripod.kubeconfig --ttl 1h`,
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := checkFormat(format, formatText); err != nil {
+				return err
+			}
 			config, err := checkedConfig(kubeconfig, server)
 			if err != nil {
 				return err
@@ -130,11 +133,14 @@ secret: with the token, any machine can join.`,
 			}
 			ctx, stop := untilSignal(cmd.Context())
 			defer stop()
-			command, err := join.Command(ctx, client, ttl, description)
+			token, err := join.MakeToken(ctx, client, ttl, description)
 			if err != nil {
 				return err
 			}
-			_, err = fmt.Fprintln(cmd.OutOrStdout(), command)
+			if format == formatJSON {
+				return printJSON(cmd.OutOrStdout(), token)
+			}
+			_, err = fmt.Fprintln(cmd.OutOrStdout(), token.Command)
 			return err
 		},
 	}
@@ -142,11 +148,14 @@ secret: with the token, any machine can join.`,
 	addAPIFlags(cmd, &kubeconfig, &server)
 	fs.DurationVar(&ttl, "ttl", 24*time.Hour, "how long the token is good; 0 means forever")
 	fs.StringVar(&description, "description", "", "what the token is for, for others who list tokens")
+	fs.StringVarP(&format, "output", "o", formatText,
+		"format of the output: text or json, which also has the parts of the command and when the token ends")
 	return cmd
 }
 
 // addAPIFlags adds the flags of [checkedConfig].
 func addAPIFlags(cmd *cobra.Command, kubeconfig, server *string) {
 	cmd.Flags().StringVar(kubeconfig, "kubeconfig", "", "kubeconfig of an administrator")
+	addKubeconfigName(cmd, kubeconfig)
 	cmd.Flags().StringVar(server, "server", "", "URL of the API, instead of the one in the kubeconfig")
 }

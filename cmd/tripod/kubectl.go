@@ -4,6 +4,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"slices"
@@ -27,10 +28,11 @@ const noServer = "localhost:8080"
 
 func newKubectlCommand() *cobra.Command {
 	return &cobra.Command{
-		Use:   "kubectl",
+		Use:   "kubectl [--name NAME] ARGUMENTS",
 		Short: "Run kubectl against the instance",
 		Long: "Run kubectl, with the kubeconfig of the instance in $" + up.DataDirVariable +
-			" or " + up.DefaultDataDirHelp + " unless $KUBECONFIG or --kubeconfig names another.",
+			" or " + up.DefaultDataDirHelp + " unless $KUBECONFIG or --kubeconfig names another.\n\n" +
+			"--name, before all other arguments, uses the instance of that name.",
 		DisableFlagParsing: true,
 		Run: func(_ *cobra.Command, args []string) {
 			runKubectl(args)
@@ -40,6 +42,8 @@ func newKubectlCommand() *cobra.Command {
 
 // runKubectl is the whole of kubectl; it ends the process itself when it fails.
 func runKubectl(args []string) {
+	args, err := preferNamed(args)
+	util.CheckErr(err)
 	os.Args = append([]string{"kubectl"}, args...) // kubectl finds plugins and aliases by these
 	util.CheckErr(preferInstance(args))
 	if _, err := logs.GlogSetter(kubectl.GetLogVerbosity(os.Args)); err != nil {
@@ -48,6 +52,34 @@ func runKubectl(args []string) {
 	if err := cli.RunNoErrOutput(kubectl.NewDefaultKubectlCommand()); err != nil {
 		util.CheckErr(err)
 	}
+}
+
+// preferNamed makes the kubeconfig of the instance that --name names the default. It returns the arguments for kubectl. The flag
+// comes first, because some commands of kubectl have a flag of that name.
+func preferNamed(args []string) ([]string, error) {
+	const flag = "--name"
+	if len(args) == 0 {
+		return args, nil
+	}
+	name, isNamed := strings.CutPrefix(args[0], flag+"=")
+	rest := args[1:]
+	if args[0] == flag {
+		if len(rest) == 0 {
+			return nil, errors.New("flag needs an argument: --name")
+		}
+		name, rest, isNamed = rest[0], rest[1:], true
+	}
+	if !isNamed {
+		return args, nil
+	}
+	if slices.ContainsFunc(rest, namesKubeconfig) {
+		return nil, errors.New("--name and --kubeconfig cannot both be given")
+	}
+	kubeconfig, err := kubeconfigNamed(name)
+	if err != nil {
+		return nil, err
+	}
+	return rest, os.Setenv(clientcmd.RecommendedConfigPathEnvVar, kubeconfig)
 }
 
 // preferInstance makes the kubeconfig of the instance the default, even if there is no instance. Then a command fails, and
@@ -72,10 +104,10 @@ func preferInstance(args []string) error {
 	if _, err := os.Stat(kubeconfig); err != nil {
 		utilruntime.ErrorHandlers = nil // the message below says it better
 		util.BehaviorOnFatal(func(message string, code int) {
-			fmt.Fprintln(os.Stderr, strings.TrimSuffix(message, "\n"))
-			if strings.Contains(message, noServer) {
-				fmt.Fprintf(os.Stderr, "There is no instance of Tripod in %s: start one with `tripod up`, or set KUBECONFIG.\n", dataDir)
+			if message = strings.TrimSuffix(message, "\n"); strings.Contains(message, noServer) {
+				message = fmt.Sprintf("error: %v", noInstance(dataDir))
 			}
+			fmt.Fprintln(os.Stderr, message)
 			os.Exit(code)
 		})
 	}

@@ -11,7 +11,6 @@ import (
 	"os/signal"
 	"strings"
 	"syscall"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
@@ -30,7 +29,7 @@ func newMigrateCommand() *cobra.Command {
 }
 
 func newSplitEtcdCommand() *cobra.Command {
-	var format string
+	var format listFormat
 	o := split.Options{Source: split.Etcd{Flag: "from"}, Target: split.Etcd{Flag: "extensions-to"}}
 	cmd := &cobra.Command{
 		Use:   "split-etcd --from URL --extensions-to URL",
@@ -48,9 +47,6 @@ unless it has changed there since.`,
     --extensions-to-cafile ca2.crt --extensions-to-certfile client2.crt --extensions-to-keyfile client2.key`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := checkFormat(format, formatTable); err != nil {
-				return err
-			}
 			ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
 			defer stop()
 			silenceGRPC()
@@ -62,17 +58,21 @@ unless it has changed there since.`,
 			if err != nil {
 				return err
 			}
-			if format == formatJSON {
-				return printJSON(cmd.OutOrStdout(), report)
+			var names []string
+			for _, resource := range report.Resources {
+				names = append(names, resource.Name)
 			}
-			return printSplit(cmd.OutOrStdout(), report)
+			return printValue(cmd.OutOrStdout(), format, report, names, printSplit)
 		},
 	}
 	addEtcdFlags(cmd, &o.Source, "the etcd that has everything")
 	addEtcdFlags(cmd, &o.Target, "the etcd that extensions is to have; it must be empty")
 	cmd.Flags().StringVar(&o.Prefix, "etcd-prefix", "/registry", "prefix of all keys, as the services have it")
 	cmd.Flags().BoolVar(&o.DeleteSource, "delete-source", false, "delete from the source what was copied")
-	cmd.Flags().StringVarP(&format, "output", "o", formatTable, "format of the output: table or json")
+	addListFormat(cmd, &format)
+	// The report is one object, not a list.
+	cmd.Flags().Lookup("output").Usage =
+		"format of the output: table, json, yaml, name, or jsonpath=EXPRESSION as in jsonpath={.resources[*].name}"
 	return cmd
 }
 
@@ -88,10 +88,9 @@ func addEtcdFlags(cmd *cobra.Command, etcd *split.Etcd, what string) {
 }
 
 func printSplit(out io.Writer, report *split.Report) error {
-	table := tabwriter.NewWriter(out, 0, 8, 3, ' ', 0)
-	fmt.Fprintln(table, "RESOURCE\tOBJECTS\tSHA-256") //nolint:errcheck // Flush tells
+	table := newTable(out, "RESOURCE", "OBJECTS", "SHA-256")
 	for _, resource := range report.Resources {
-		fmt.Fprintf(table, "%s\t%d\t%s\n", resource.Name, resource.Objects, resource.Checksum) //nolint:errcheck // Flush tells
+		row(table, resource.Name, resource.Objects, resource.Checksum)
 	}
 	if err := table.Flush(); err != nil {
 		return err

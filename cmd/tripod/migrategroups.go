@@ -10,7 +10,6 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
@@ -18,7 +17,7 @@ import (
 )
 
 func newMigrateGroupsCommand() *cobra.Command {
-	var format string
+	var format listFormat
 	o := split.GroupOptions{Shared: split.Etcd{Flag: "extensions-etcd"}, Own: split.Etcd{Flag: "partition-etcd"}}
 	cmd := &cobra.Command{
 		Use:   "groups --to PARTITION --extensions-etcd URL --partition-etcd URL GROUP...",
@@ -37,9 +36,6 @@ again, or with the other --to.`,
     --partition-etcd-cafile ca2.crt --partition-etcd-certfile root2.crt --partition-etcd-keyfile root2.key a.example.com`,
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, groups []string) error {
-			if err := checkFormat(format, formatTable); err != nil {
-				return err
-			}
 			ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
 			defer stop()
 			silenceGRPC()
@@ -51,10 +47,9 @@ again, or with the other --to.`,
 			if err != nil {
 				return err
 			}
-			if format == formatJSON {
-				return printJSON(cmd.OutOrStdout(), reports)
-			}
-			return printGroups(cmd.OutOrStdout(), reports, o.DryRun)
+			name := func(r split.GroupReport) string { return r.Group }
+			table := func(out io.Writer, reports []split.GroupReport) error { return printGroups(out, reports, o.DryRun) }
+			return printList(cmd.OutOrStdout(), format, reports, name, table)
 		},
 	}
 	addEtcdFlags(cmd, &o.Shared, "the etcd that has CustomResourceDefinitions, --etcd-servers of extensions")
@@ -66,7 +61,7 @@ again, or with the other --to.`,
 	cmd.Flags().StringVar(&o.Prefix, "etcd-prefix", "/registry", "prefix of all keys, as the services have it")
 	cmd.Flags().BoolVar(&o.DryRun, "dry-run", false, "only say what would move, and estimate how long that takes")
 	cmd.Flags().BoolVar(&o.DeleteSource, "delete-source", false, "delete the objects from the etcd that had them, once they have moved")
-	cmd.Flags().StringVarP(&format, "output", "o", formatTable, "format of the output: table or json")
+	addListFormat(cmd, &format)
 	// For tests of moves that die.
 	cmd.Flags().DurationVar(&o.PauseTTL, "pause-ttl", split.PauseTTL, "how long writes stay paused after the command has died")
 	if err := cmd.Flags().MarkHidden("pause-ttl"); err != nil {
@@ -76,20 +71,18 @@ again, or with the other --to.`,
 }
 
 func printGroups(out io.Writer, reports []split.GroupReport, estimated bool) error {
-	table := tabwriter.NewWriter(out, 0, 8, 3, ' ', 0)
 	seconds, paused := "SECONDS", "PAUSED"
 	if estimated {
 		seconds, paused = "SECONDS (ESTIMATE)", "PAUSED (ESTIMATE)"
 	}
-	fmt.Fprintf(table, "GROUP\tTO\tOBJECTS\tKIB\t%s\t%s\n", seconds, paused) //nolint:errcheck // Flush tells
+	table := newTable(out, "GROUP", "TO", "OBJECTS", "KIB", seconds, paused)
 	for _, report := range reports {
 		var objects int64
 		for _, resource := range report.Resources {
 			objects += resource.Objects
 		}
-		//nolint:errcheck // Flush tells
-		fmt.Fprintf(table, "%s\t%s\t%d\t%d\t%.1f\t%.1f\n",
-			report.Group, report.To, objects, report.Bytes>>10, report.Seconds, report.PausedSeconds)
+		row(table, report.Group, report.To, objects, report.Bytes>>10,
+			fmt.Sprintf("%.1f", report.Seconds), fmt.Sprintf("%.1f", report.PausedSeconds))
 	}
 	return table.Flush()
 }

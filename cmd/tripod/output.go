@@ -61,30 +61,39 @@ func (f *listFormat) Set(value string) error {
 
 // printList prints items. nameOf returns the name of one, and table prints all for people.
 func printList[T any](out io.Writer, f listFormat, items []T, nameOf func(T) string, table func(io.Writer, []T) error) error {
+	names := make([]string, len(items))
+	for i, item := range items {
+		names[i] = nameOf(item)
+	}
 	if items == nil {
 		items = []T{} // an empty list, not null
 	}
+	return printValue(out, f, items, names, table)
+}
+
+// printValue prints a value that lists things with these names.
+func printValue[T any](out io.Writer, f listFormat, value T, names []string, table func(io.Writer, T) error) error {
 	switch f.name {
 	case formatJSON:
-		return printJSON(out, items)
+		return printJSON(out, value)
 	case formatYAML:
-		data, err := yaml.Marshal(items)
+		data, err := yaml.Marshal(value)
 		if err != nil {
 			return err
 		}
 		_, err = out.Write(data)
 		return err
 	case formatName:
-		for _, item := range items {
-			if _, err := fmt.Fprintln(out, nameOf(item)); err != nil {
+		for _, name := range names {
+			if _, err := fmt.Fprintln(out, name); err != nil {
 				return err
 			}
 		}
 		return nil
 	case formatJSONPath:
-		return printPath(out, f.path, items)
+		return printPath(out, f.path, value)
 	}
-	return table(out, items)
+	return table(out, value)
 }
 
 // printPath prints what a path finds in the JSON form of a value.

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -58,6 +59,40 @@ func TestSearchKubeconfigAddsClusters(t *testing.T) {
 		assert.Equal(t, map[string]string{
 			"c": "hub as jane", "clusterpedia": "clusterpedia as jane", "east": "east as jane", "search-own": "search-own as jane",
 		}, contexts)
+	}
+}
+
+func TestClustersOfAHubAreListedAndCompleted(t *testing.T) {
+	hub := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		assert.Equal(t, "/apis/cluster.clusterpedia.io/v1alpha2/pediaclusters", req.URL.Path)
+		w.Header().Set("Content-Type", "application/json")
+		fmt.Fprint(w, `{"apiVersion": "cluster.clusterpedia.io/v1alpha2", "kind": "PediaClusterList", "items": [
+			{"metadata": {"name": "east"}}, {"metadata": {"name": "eastern"}}, {"metadata": {"name": "west"}}]}`)
+	}))
+	defer hub.Close()
+	config := clientcmdapi.NewConfig()
+	config.Clusters["hub"] = &clientcmdapi.Cluster{Server: hub.URL, InsecureSkipTLSVerify: true}
+	config.Clusters["other"] = &clientcmdapi.Cluster{Server: "https://127.0.0.1:1"}
+	config.AuthInfos["jane"] = &clientcmdapi.AuthInfo{Token: "secret"}
+	config.Contexts["hub"] = &clientcmdapi.Context{Cluster: "hub", AuthInfo: "jane"}
+	config.Contexts["other"] = &clientcmdapi.Context{Cluster: "other", AuthInfo: "jane"}
+	config.CurrentContext = "other"
+	file := filepath.Join(t.TempDir(), "kubeconfig")
+	require.NoError(t, clientcmd.WriteToFile(*config, file))
+	t.Setenv("KUBECONFIG", file)
+
+	said, err := execute(t, "search", "clusters", "list", "--hub-context", "hub", "-o", "name")
+	require.NoError(t, err)
+	assert.Equal(t, "east\neastern\nwest\n", said)
+	for line, want := range map[string]string{
+		"search clusters remove --hub-context hub ea":    "east\neastern\n",
+		"search clusters remove --hub-context hub east ": "eastern\nwest\n",
+		"search clusters list --hub-context h":           "hub\n",
+	} {
+		said, err := execute(t, append([]string{"__complete"}, strings.Split(line, " ")...)...)
+		require.NoError(t, err)
+		completed, _, _ := strings.Cut(said, ":4\n") // no files
+		assert.Equal(t, want, completed, line)
 	}
 }
 

@@ -82,7 +82,7 @@ Search connects from where it runs.`,
 	fs := cmd.Flags()
 	fs.StringArrayVar(&a.Contexts, "context", nil, "context of a cluster to add, or NAME=CONTEXT; repeat it for several")
 	fs.StringVar(&a.kubeconfig, "kubeconfig", "", "kubeconfig of the clusters to add")
-	fs.StringVar(&a.hub, "hub-context", "", "context of the cluster that search is part of; empty means the current one")
+	addHubFlag(cmd, &a.hub)
 	fs.StringSliceVar(&a.Resources, "resources", []string{"*.*"},
 		"resources to copy, as RESOURCE or RESOURCE.GROUP; * stands for all, but no Secrets")
 	fs.StringVar(&a.Server, "server", "", "URL by which search reaches the API server, if it is not that of the context")
@@ -166,12 +166,13 @@ func completeContexts(cmd *cobra.Command, _ []string, prefix string) ([]string, 
 
 func newSearchClustersListCommand() *cobra.Command {
 	var format listFormat
+	var hub string
 	cmd := &cobra.Command{
 		Use:   "list",
 		Short: "List the clusters that search was told to copy",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			clusters, err := pediaClusters()
+			clusters, err := pediaClusters(hub)
 			if err != nil {
 				return err
 			}
@@ -183,6 +184,7 @@ func newSearchClustersListCommand() *cobra.Command {
 		},
 	}
 	addListFormat(cmd, &format)
+	addHubFlag(cmd, &hub)
 	return cmd
 }
 
@@ -194,7 +196,8 @@ func newSearchClustersRemoveCommand() *cobra.Command {
 		Short: "Have search forget clusters and their objects",
 		Long: `Have search forget clusters and their objects. If search has an account in a cluster, the command removes that, too, with your login of the context that the
 cluster was added with.`,
-		Args: cobra.MinimumNArgs(1),
+		Args:              cobra.MinimumNArgs(1),
+		ValidArgsFunction: completeClusters(&hub),
 		RunE: func(cmd *cobra.Command, names []string) (err error) {
 			if r.Config, err = contexts(kubeconfig); err != nil {
 				return err
@@ -208,17 +211,56 @@ cluster was added with.`,
 	fs := cmd.Flags()
 	fs.StringVar(&r.Context, "context", "", "context of the cluster, if it is not the one that it was added with")
 	fs.StringVar(&kubeconfig, "kubeconfig", "", "kubeconfig with the contexts of the clusters")
-	fs.StringVar(&hub, "hub-context", "", "context of the cluster that search is part of; empty means the current one")
+	addHubFlag(cmd, &hub)
 	fs.BoolVar(&r.KeepAccount, "keep-account", false, "leave the account of search in the cluster")
 	_ = cmd.RegisterFlagCompletionFunc("context", completeContexts) // the flag exists
 	return cmd
 }
 
-// pediaClusters returns the PediaClusters of the cluster that search is part of.
-func pediaClusters() (dynamic.ResourceInterface, error) {
-	hub, err := toHub("")
+// addHubFlag adds the flag that names the cluster that search is part of.
+func addHubFlag(cmd *cobra.Command, hub *string) {
+	cmd.Flags().StringVar(hub, "hub-context", "", "context of the cluster that search is part of; empty means the current one")
+	_ = cmd.RegisterFlagCompletionFunc("hub-context", completeHubs) // the flag exists
+}
+
+// pediaClusters returns the PediaClusters of the cluster that search is part of, by a context or, if that is empty, by the current one.
+func pediaClusters(context string) (dynamic.ResourceInterface, error) {
+	hub, err := toHub(context)
 	if err != nil {
 		return nil, err
 	}
 	return search.PediaClusters(hub)
+}
+
+// completeClusters completes arguments to the names of PediaClusters that are not yet among them.
+func completeClusters(hub *string) cobra.CompletionFunc {
+	return func(cmd *cobra.Command, args []string, prefix string) ([]string, cobra.ShellCompDirective) {
+		clusters, err := pediaClusters(*hub)
+		if err != nil {
+			return nil, cobra.ShellCompDirectiveError
+		}
+		ctx, cancel := context.WithTimeout(cmd.Context(), completionTimeout)
+		defer cancel()
+		all, err := search.List(ctx, clusters)
+		if err != nil {
+			return nil, cobra.ShellCompDirectiveError
+		}
+		var names []string
+		for _, c := range all {
+			if strings.HasPrefix(c.Name, prefix) && !slices.Contains(args, c.Name) {
+				names = append(names, c.Name)
+			}
+		}
+		return names, cobra.ShellCompDirectiveNoFileComp
+	}
+}
+
+// completeHubs completes a flag to the contexts by which [toHub] finds the cluster that search is part of.
+func completeHubs(_ *cobra.Command, _ []string, prefix string) ([]string, cobra.ShellCompDirective) {
+	config, err := startingConfig()
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveError
+	}
+	names := slices.Sorted(maps.Keys(config.Contexts))
+	return slices.DeleteFunc(names, func(name string) bool { return !strings.HasPrefix(name, prefix) }), cobra.ShellCompDirectiveNoFileComp
 }

@@ -65,6 +65,10 @@ func TestWrongCommandLinesAreRefused(t *testing.T) {
 		{"new without a kind", []string{"new", "api-service", "books", "--group=g.example.com"}, `required flag(s) "kind" not set`},
 		{"new with a wrong kind", []string{"new", "api-service", "books", "--group=g.example.com", "--kind=book"}, `--kind "book" is not in CamelCase`},
 		{"new of something else", []string{"new", "controller"}, `unknown command "controller" for "tripod new"`},
+		{"check in an unknown format", []string{"check", "-o", "yaml"}, `--output must be text or json, not "yaml"`},
+		{"token in an unknown format", []string{"join", "token", "-o", "yaml"}, `--output must be text or json, not "yaml"`},
+		{"check of no instance", []string{"check", "--name", "nowhere"}, "there is no instance of Tripod in"},
+		{"token of no instance", []string{"join", "token", "--name", "nowhere"}, "there is no instance of Tripod in"},
 		{"a directory in etcd that is none", []string{"etcd", "access", "--commands", "--service=wardle=x"}, `--service: "wardle=x" is not of the form NAME=/DIRECTORY`},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -230,6 +234,60 @@ func TestKubectlUsesTheInstanceUnlessAskedOtherwise(t *testing.T) {
 			assert.Equal(t, tc.want, os.Getenv("KUBECONFIG"), "KUBECONFIG")
 		})
 	}
+}
+
+func TestKubectlUsesANamedInstance(t *testing.T) {
+	t.Setenv("HOME", t.TempDir())
+	t.Setenv(up.DataDirVariable, "")
+	t.Setenv("KUBECONFIG", "/other")
+	dir, err := up.DataDirNamed("east")
+	require.NoError(t, err)
+	_, err = preferNamed([]string{"--name", "east", "get", "pods"})
+	require.EqualError(t, err, "there is no instance of Tripod in "+string(dir)+
+		": start one with `tripod up`, or name a kubeconfig; `tripod list` shows those that there are")
+	require.NoError(t, os.Mkdir(string(dir), 0o700))
+	require.NoError(t, os.WriteFile(dir.Kubeconfig(), nil, 0o600))
+	for _, flag := range [][]string{{"--name", "east"}, {"--name=east"}} {
+		t.Setenv("KUBECONFIG", "/other")
+		rest, err := preferNamed(append(flag, "get", "pods"))
+		require.NoError(t, err)
+		assert.Equal(t, []string{"get", "pods"}, rest)
+		assert.Equal(t, dir.Kubeconfig(), os.Getenv("KUBECONFIG"))
+	}
+	t.Setenv("KUBECONFIG", "/other")
+	for _, ofKubectl := range [][]string{{}, {"expose", "pod", "a", "--name", "east"}} {
+		rest, err := preferNamed(ofKubectl)
+		require.NoError(t, err)
+		assert.Equal(t, ofKubectl, rest)
+		assert.Equal(t, "/other", os.Getenv("KUBECONFIG"))
+	}
+	_, err = preferNamed([]string{"--name"})
+	require.ErrorContains(t, err, "needs an argument")
+	_, err = preferNamed([]string{"--name", "east", "get", "--kubeconfig=a"})
+	assert.ErrorContains(t, err, "cannot both be given")
+}
+
+// kubectl ends the process, so this runs in one of its own.
+func TestKubectlWithoutAnInstanceSaysSoInOneLine(t *testing.T) {
+	if os.Getenv("TRIPOD_TEST_KUBECTL") != "" {
+		runKubectl([]string{"get", "pods"})
+		return
+	}
+	home := t.TempDir()
+	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^"+t.Name()+"$")
+	cmd.Env = append(os.Environ(), "TRIPOD_TEST_KUBECTL=1", "HOME="+home, "KUBECONFIG=", up.DataDirVariable+"=")
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	require.Error(t, cmd.Run())
+	assert.Equal(t, "error: there is no instance of Tripod in "+home+
+		"/.tripod: start one with `tripod up`, or name a kubeconfig; `tripod list` shows those that there are\n", stderr.String())
+}
+
+func TestAnAbsentInstanceIsNotDeleted(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "nowhere")
+	said, err := execute(t, "delete", "--data-dir", dir)
+	assert.EqualError(t, err, "there is no instance in "+dir+": `tripod list` shows those that there are")
+	assert.Empty(t, said)
 }
 
 func TestNoNewAPIServiceHasTheNameOfAProcess(t *testing.T) {
