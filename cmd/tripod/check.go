@@ -139,8 +139,8 @@ func kubeconfigNamed(name string) (string, error) {
 
 // noInstance says that there is no instance in a directory, and how to get one.
 func noInstance(dir up.DataDir) error {
-	return fmt.Errorf("there is no instance of Tripod in %s: start one with `tripod up`, or name a kubeconfig; `tripod list` shows those that "+
-		"there are", dir)
+	return fmt.Errorf("there is no instance of Tripod in %s: start one with `tripod up`, or name a kubeconfig; `tripod list` shows those "+
+		"that there are", dir)
 }
 
 // maxHealth is more than an aggregator says in answer to a check of health.

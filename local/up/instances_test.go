@@ -166,7 +166,7 @@ func TestAnInstanceThatIsRefusedLeavesNothing(t *testing.T) {
 	require.NoError(t, err)
 	assert.Empty(t, left, "the directory was there before")
 
-	key := filepath.Join(string(makeInstance(t, DefaultName).pki()), "ca.key")
+	key := filepath.Join(makeInstance(t, DefaultName).pki(), "ca.key")
 	require.NoError(t, os.WriteFile(key, nil, 0o600))
 	require.ErrorContains(t, run(), "is already in use")
 	assert.FileExists(t, key, "an instance had used the directory")
