@@ -147,6 +147,9 @@ SPDX-License-Identifier: Apache-2.0
 {{- if include "tripod.konnectivity.beside" . }}
 - --egress-selector-config-file=/etc/tripod/konnectivity/egress.yaml
 {{- end }}
+{{- if $values.tracing.endpoint }}
+- --tracing-config-file=/etc/tripod/config/tracing.yaml
+{{- end }}
 {{- /* API services of others learn from the aggregator who may do what, and have releases and groups of their own. */}}
 {{- if not (include "tripod.isAdditional" .) }}
 {{- if $values.authorization.config }}

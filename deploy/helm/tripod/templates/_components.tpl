@@ -106,6 +106,7 @@ shutdown: {delay: 5, watches: 10, requests: 30}
 env: []
 volumes: []
 volumeMounts: []
+containers: []
 podLabels: {}
 podAnnotations: {}
 nodeSelector: {}

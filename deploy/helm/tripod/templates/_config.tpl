@@ -13,13 +13,18 @@ SPDX-License-Identifier: Apache-2.0
 {{- with $values.authentication.config -}}{{- $_ := set $files "authentication.yaml" . -}}{{- end -}}
 {{- end -}}
 {{- with $values.admission.config -}}{{- $_ := set $files "admission.yaml" . -}}{{- end -}}
+{{- with $values.tracing -}}
+{{- if .endpoint -}}
+{{- $_ := set $files "tracing.yaml" (dict "apiVersion" "apiserver.config.k8s.io/v1" "kind" "TracingConfiguration" "endpoint" .endpoint "samplingRatePerMillion" (int .samplingRatePerMillion)) -}}
+{{- end -}}
+{{- end -}}
 {{- toJson $files -}}
 {{- end -}}
 
 {{- /* Those of these files that services read only at their start. */ -}}
 {{- define "tripod.config.checksum" -}}
 {{- $files := fromJson (include "tripod.config.files" .) -}}
-{{- pick $files "audit-policy.yaml" "admission.yaml" | toJson | sha256sum -}}
+{{- pick $files "audit-policy.yaml" "admission.yaml" "tracing.yaml" | toJson | sha256sum -}}
 {{- end -}}
 
 {{- /* The name of the Secret with the encryption configuration for a component, or nothing: dict root, component. */ -}}

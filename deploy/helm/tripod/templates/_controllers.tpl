@@ -189,6 +189,9 @@ spec:
             {{- with .values.volumeMounts }}
             {{- toYaml . | nindent 12 }}
             {{- end }}
+        {{- with .values.containers }}
+        {{- toYaml . | nindent 8 }}
+        {{- end }}
       volumes:
         - {{- include "tripod.controller.pki" . | nindent 10 }}
         - name: kubeconfig

@@ -106,6 +106,9 @@ spec:
             {{- include "tripod.container.security" . | nindent 12 }}
           volumeMounts:
             {{- toYaml $files.mounts | nindent 12 }}
+        {{- with $values.containers }}
+        {{- toYaml . | nindent 8 }}
+        {{- end }}
       volumes:
         {{- toYaml $files.volumes | nindent 8 }}
 {{- end -}}
