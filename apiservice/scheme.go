@@ -117,8 +117,8 @@ func (t *types) addHub(g Group, object runtime.Object) error {
 	return t.addListConversions(g, gvk.Kind, list)
 }
 
-// validateCopies returns an error if copies of a kind in any version, or of its list, are of another type. A type without deep copies compiles
-// if it embeds one that has them.
+// validateCopies returns an error if copies of a kind in any version, or of its list, are of another type. A type without deep copies
+// compiles if it embeds one that has them.
 func (t *types) validateCopies(g Group, kind string) error {
 	for gvk := range t.versioned.AllKnownTypes() {
 		if gvk.Group != g.Name || gvk.Kind != kind && gvk.Kind != kind+"List" {
