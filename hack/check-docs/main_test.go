@@ -4,6 +4,7 @@
 package main
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -42,4 +43,13 @@ func TestToursNameFilesThatExist(t *testing.T) {
 func TestReasonsAreNamesThatAreTextsOfTheirOwn(t *testing.T) {
 	got := reasonsIn(`set(v1.Ready, false, "NotReady", "the cluster is not Ready"); object.SetKind("PediaCluster"); return "WaitResourceSynced"; "resource"; "NotReady"`)
 	assert.Equal(t, []string{"NotReady", "WaitResourceSynced"}, got)
+}
+
+// A package that was renamed must not end the check of its reasons in silence.
+func TestAPackageWithoutReasonsIsAProblem(t *testing.T) {
+	t.Chdir(t.TempDir())
+	problems, err := checkReasons(nil)
+	if err != nil || len(problems) != len(conditionsOf) || !strings.Contains(problems[0], "found no reasons of conditions in "+conditionsOf[0]) {
+		t.Errorf("got %v, %v", problems, err)
+	}
 }
