@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/tools/cache"
 
@@ -231,11 +232,13 @@ func (o *Objects) start(t target) *follower {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		go func() {
+		var group wait.Group
+		defer group.Wait()
+		group.Start(func() {
 			if cache.WaitForCacheSync(ctx.Done(), f.informer.HasSynced) {
 				o.changed()
 			}
-		}()
+		})
 		f.informer.RunWithContext(ctx)
 	}()
 	f.end = func() {
