@@ -14,10 +14,13 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"k8s.io/apimachinery/pkg/util/validation"
+
 	"github.com/tripod-k8s/tripod/services/search/apis/cluster/v1alpha2"
 	"github.com/tripod-k8s/tripod/services/search/member"
 	"github.com/tripod-k8s/tripod/services/search/pediaclusters"
 	"github.com/tripod-k8s/tripod/services/search/policies"
+	"github.com/tripod-k8s/tripod/services/search/store/database"
 	"github.com/tripod-k8s/tripod/services/search/templates"
 )
 
@@ -40,6 +43,8 @@ const (
 	minAnswerMemory = 48 << 20
 	// minHistoryTTL is how often watches are told how far they are.
 	minHistoryTTL = time.Minute
+	// minEventsTTL leaves time to read an event before search deletes it.
+	minEventsTTL = time.Minute
 )
 
 // Options are the flags of search besides those that every API service has.
@@ -117,10 +122,31 @@ func (o *Options) Validate() error {
 	if o.HistoryTTL < minHistoryTTL {
 		errs = append(errs, errors.New("--history-ttl must be at least 1m: watches are told each minute how far they are"))
 	}
-	if _, err := o.Location(); err != nil {
-		errs = append(errs, err)
+	if o.EventsTTL < minEventsTTL {
+		errs = append(errs, errors.New("--events-ttl must be at least 1m: search deletes older events"))
 	}
-	return errors.Join(errs...)
+	if hub := o.Members.Hub; hub != "" && len(validation.IsDNS1123Subdomain(hub)) > 0 {
+		errs = append(errs, fmt.Errorf("--hub-cluster: %q is no name of a cluster: use lower case letters, digits, - and .", hub))
+	}
+	if namespace := o.Members.SecretNamespace; namespace != "" && len(validation.IsDNS1123Label(namespace)) > 0 {
+		errs = append(errs, fmt.Errorf("--secret-namespace: %q is no name of a namespace", namespace))
+	}
+	return errors.Join(append(errs, o.validateDatabase())...)
+}
+
+// validateDatabase returns what is wrong with --database or --database-file, without a connection.
+func (o *Options) validateDatabase() error {
+	location, err := o.Location()
+	if err != nil {
+		return err
+	}
+	if err = database.Validate(location); err == nil {
+		return nil
+	}
+	if o.DatabaseFile != "" {
+		return fmt.Errorf("--database-file: %w", err)
+	}
+	return fmt.Errorf("--database: %w", err)
 }
 
 func validateRoles(roles []string) error {

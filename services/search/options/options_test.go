@@ -47,10 +47,42 @@ func TestRoles(t *testing.T) {
 
 func TestEveryWrongFlagIsNamed(t *testing.T) {
 	o := New()
+	o.Database = "sqlite:x"
 	assert.NoError(t, o.Validate())
-	o.Roles, o.AnswerMemory, o.HistoryTTL, o.Database, o.DatabaseFile = []string{"copy"}, 1, time.Second, "sqlite:x", "y"
+	o.Roles, o.AnswerMemory, o.HistoryTTL, o.EventsTTL = []string{"copy"}, 1, time.Second, -time.Hour
+	o.Members.Hub, o.Members.SecretNamespace, o.DatabaseFile = "a/b", "a.b", "y"
 	err := o.Validate()
-	for _, flag := range []string{"--roles", "--answer-memory", "--history-ttl", "--database-file"} {
+	for _, flag := range []string{
+		"--roles", "--answer-memory", "--history-ttl", "--events-ttl", "--hub-cluster", "--secret-namespace", "--database-file",
+	} {
 		assert.ErrorContains(t, err, flag)
 	}
+}
+
+func TestTheDatabaseIsJudgedBeforeItIsOpened(t *testing.T) {
+	t.Chdir(t.TempDir())
+	for location, wrong := range map[string]string{
+		"":                               "--database: the database must be sqlite:FILE, postgres:",
+		"oracle://host/search":           "--database: the database must be sqlite:FILE, postgres:",
+		"sqlite:":                        "--database: sqlite: needs a file",
+		"postgres://host:port/search":    "--database: postgres: ",
+		"mysql://user:pa%zz@host/search": "--database: mysql: the URL of the database cannot be parsed",
+		"mysql://host/search?tls=none":   "--database: mysql: ",
+		"sqlite:search.db":               "",
+		"postgres://u:p@host/search":     "",
+		"mysql://u:p@host/search":        "",
+	} {
+		o := New()
+		o.Database = location
+		if err := o.Validate(); wrong != "" {
+			assert.ErrorContains(t, err, wrong, location)
+		} else {
+			assert.NoError(t, err, location)
+		}
+	}
+	assert.NoFileExists(t, "search.db", "it is only judged")
+	require.NoError(t, os.WriteFile("database", []byte("redis:x"), 0o600))
+	o := New()
+	o.DatabaseFile = "database"
+	assert.ErrorContains(t, o.Validate(), "--database-file: the database must be")
 }

@@ -49,16 +49,34 @@ var schemes = map[string]Dialect{
 // Open returns the database at a URL: sqlite:FILE, postgres://USER:PASSWORD@HOST/DATABASE or mysql://USER:PASSWORD@HOST/DATABASE. It
 // connects when it is first used.
 func Open(location string) (*DB, error) {
-	scheme, _, _ := strings.Cut(location, ":")
-	dialect, known := schemes[scheme]
-	if !known {
-		return nil, fmt.Errorf("the database must be sqlite:FILE, postgres://USER:PASSWORD@HOST/DATABASE or mysql://USER:PASSWORD@HOST/DATABASE")
+	dialect, err := dialectOf(location)
+	if err != nil {
+		return nil, err
 	}
 	write, read, err := dialect.open(location)
 	if err != nil {
 		return nil, err
 	}
 	return &DB{Dialect: dialect, write: write, read: read, searches: make(chan struct{}, MaxSearches)}, nil
+}
+
+// Validate returns what is wrong with the URL of a database, before Open. It makes no file and no connection.
+func Validate(location string) error {
+	dialect, err := dialectOf(location)
+	if err != nil {
+		return err
+	}
+	return dialect.validate(location)
+}
+
+func dialectOf(location string) (Dialect, error) {
+	scheme, _, _ := strings.Cut(location, ":")
+	dialect, known := schemes[scheme]
+	if !known {
+		return nil, errors.New(
+			"the database must be sqlite:FILE, postgres://USER:PASSWORD@HOST/DATABASE or mysql://USER:PASSWORD@HOST/DATABASE")
+	}
+	return dialect, nil
 }
 
 // openServer returns a pool for writes and one for reads of a database server. Neither has a connection yet.

@@ -33,6 +33,8 @@ type Dialect interface {
 type connector interface {
 	// open returns a pool for writes and one for reads. Neither has a connection yet.
 	open(location string) (write, read *sql.DB, err error)
+	// validate returns what open would find wrong with the text of a location. It opens and makes nothing.
+	validate(location string) error
 	closeIdle(write *sql.DB)
 	// readIsolation is the level at which a transaction reads one state.
 	readIsolation() sql.IsolationLevel

@@ -6,6 +6,7 @@ package database
 import (
 	"context"
 	"database/sql"
+	"database/sql/driver"
 	"errors"
 	"fmt"
 	"net"
@@ -29,7 +30,20 @@ func (mysqlFamily) open(location string) (write, read *sql.DB, err error) {
 	return openServer(location, openMySQL)
 }
 
+func (mysqlFamily) validate(location string) error {
+	_, err := mysqlConnector(location)
+	return err
+}
+
 func openMySQL(location string) (*sql.DB, error) {
+	connector, err := mysqlConnector(location)
+	if err != nil {
+		return nil, err
+	}
+	return sql.OpenDB(connector), nil
+}
+
+func mysqlConnector(location string) (driver.Connector, error) {
 	u, err := url.Parse(location)
 	if err != nil {
 		return nil, fmt.Errorf("mysql: the URL of the database cannot be parsed") // the error has the password
@@ -55,7 +69,7 @@ func openMySQL(location string) (*sql.DB, error) {
 	if err != nil {
 		return nil, fmt.Errorf("mysql: %w", err)
 	}
-	return sql.OpenDB(connector), nil
+	return connector, nil
 }
 
 func (mysqlFamily) closeIdle(write *sql.DB) { closeIdleWriters(write) }

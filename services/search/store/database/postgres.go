@@ -33,10 +33,23 @@ func (postgres) open(location string) (write, read *sql.DB, err error) {
 	return openServer(location, openPostgres)
 }
 
-func openPostgres(location string) (*sql.DB, error) {
+func (postgres) validate(location string) error {
+	_, err := postgresConfig(location)
+	return err
+}
+
+func postgresConfig(location string) (*pgx.ConnConfig, error) {
 	config, err := pgx.ParseConfig(location)
 	if err != nil {
 		return nil, fmt.Errorf("postgres: %w", err) // pgx leaves the password out
+	}
+	return config, nil
+}
+
+func openPostgres(location string) (*sql.DB, error) {
+	config, err := postgresConfig(location)
+	if err != nil {
+		return nil, err
 	}
 	config.RuntimeParams["application_name"] = "tripod-search"
 	config.DialFunc = pgconn.DialFunc(noticing(dialFunc(config.DialFunc)))

@@ -31,11 +31,24 @@ func (sqlite) Name() string { return "sqlite" }
 // busyTimeout is how long a writer of SQLite waits for another one.
 const busyTimeout = 10 * time.Second
 
-// open has one connection that writes, because SQLite has one writer at a time, and several that read beside it.
-func (sqlite) open(location string) (write, read *sql.DB, err error) {
+func (sqlite) validate(location string) error {
+	_, err := sqliteFile(location)
+	return err
+}
+
+func sqliteFile(location string) (string, error) {
 	_, path, _ := strings.Cut(location, ":")
 	if path = strings.TrimPrefix(path, "//"); path == "" {
-		return nil, nil, fmt.Errorf("sqlite: needs a file, as in sqlite:/var/lib/search.db")
+		return "", errors.New("sqlite: needs a file, as in sqlite:/var/lib/search.db")
+	}
+	return path, nil
+}
+
+// open has one connection that writes, because SQLite has one writer at a time, and several that read beside it.
+func (sqlite) open(location string) (write, read *sql.DB, err error) {
+	path, err := sqliteFile(location)
+	if err != nil {
+		return nil, nil, err
 	}
 	// Copies of objects are for search only. SQLite gives its other files the mode of this one.
 	file, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
