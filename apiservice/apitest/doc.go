@@ -1,8 +1,8 @@
 // Copyright The Tripod Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package apitest gives a Go test a Kubernetes API with an API service behind it: Tripod's aggregator, core and extensions with an etcd, and
-// replicas of the service, on loopback. It needs no cluster, no container and no root. It needs the program tripod, in the PATH, of the
+// Package apitest gives a Go test a Kubernetes API with an API service behind it: Tripod's aggregator, core and extensions with an etcd,
+// and replicas of the service, on loopback. It needs no cluster, no container and no root. It needs the program tripod, in the PATH, of the
 // release whose module apiservice the service uses.
 //
 // The test binary is also the program of the service. TestMain hands it over:

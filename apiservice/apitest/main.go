@@ -17,8 +17,8 @@ const serveVariable = "TRIPOD_APITEST_SERVE"
 // known are the names of the services that Main was given.
 var known = map[string]bool{}
 
-// Main runs the tests of a package, and returns the exit code for [os.Exit]. Call it in TestMain, with each service that a test starts. In a
-// process that Tripod has started as a replica of one of them, it runs that service instead.
+// Main runs the tests of a package, and returns the exit code for [os.Exit]. Call it in TestMain, with each service that a test starts. In
+// a process that Tripod has started as a replica of one of them, it runs that service instead.
 func Main(m *testing.M, services ...apiservice.Service) int {
 	program := filepath.Base(os.Args[0])
 	for _, service := range services {

@@ -82,8 +82,8 @@ func (a *API) Kill(replica string) {
 }
 
 // Freeze stops all threads of a replica: its connections stay, and nothing answers. Reads that it has taken are sent to another replica.
-// Writes that it has taken fail, because they may have been carried out. The function that Freeze returns lets the replica go on, and so does
-// the end of the test.
+// Writes that it has taken fail, because they may have been carried out. The function that Freeze returns lets the replica go on, and so
+// does the end of the test.
 func (a *API) Freeze(replica string) (thaw func()) {
 	a.t.Helper()
 	s := a.running(replica)

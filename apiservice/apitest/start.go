@@ -88,7 +88,8 @@ func (a *API) start() error {
 	if a.options.Program == "" {
 		program, err := exec.LookPath("tripod")
 		if err != nil {
-			return errors.New("the program tripod is not in the PATH: install it, or build it in a checkout by `make build` and add its bin to the PATH")
+			return errors.New(
+				"the program tripod is not in the PATH: install it, or build it in a checkout by `make build` and add its bin to the PATH")
 		}
 		a.options.Program = program
 	}

@@ -258,4 +258,5 @@ func (q Query) Parameters() url.Values {
 }
 
 // escaper has each character of a text in a list of a field selector be meant literally.
-var escaper = strings.NewReplacer(`\`, `\\`, `"`, `\"`, ",", `\,`, "(", `\(`, ")", `\)`, " ", `\ `, "\t", "\\\t", "\n", "\\\n", "\r", "\\\r")
+var escaper = strings.NewReplacer(
+	`\`, `\\`, `"`, `\"`, ",", `\,`, "(", `\(`, ")", `\)`, " ", `\ `, "\t", "\\\t", "\n", "\\\n", "\r", "\\\r")

@@ -1,8 +1,8 @@
 // Copyright The Tripod Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Command metrics serves metrics.k8s.io as metrics-server does, for kubectl top and for autoscalers. It has the usage of a pod from annotations,
-// which are those of kwok. Replace usageOf by a function that measures.
+// Command metrics serves metrics.k8s.io as metrics-server does, for kubectl top and for autoscalers. It has the usage of a pod from
+// annotations, which are those of kwok. Replace usageOf by a function that measures.
 package main
 
 import (

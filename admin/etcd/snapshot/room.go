@@ -17,8 +17,8 @@ import (
 
 const mib = 1 << 20
 
-// checkRoom refuses a restore for which the volume has no room, before anything is written. The new database is as large as the snapshot, and has a
-// log besides. A download lies beside both. The data that is there stays in any case.
+// checkRoom refuses a restore for which the volume has no room, before anything is written. The new database is as large as the snapshot,
+// and has a log besides. A download lies beside both. The data that is there stays in any case.
 func (o *RestoreOptions) checkRoom(snapshot int64) error {
 	needed := snapshot + wal.SegmentSizeBytes
 	if bucket.IsURL(o.File) {
@@ -32,7 +32,8 @@ func (o *RestoreOptions) checkRoom(snapshot int64) error {
 		"or enlarge the volume", volume, available/mib, o.File, needed/mib, filepath.Base(filepath.Clean(o.DataDir))+".before-TIME")
 }
 
-// availableBytes returns what a user without privileges may still write below a directory, which need not exist yet, and the directory that does.
+// availableBytes returns what a user without privileges may still write below a directory, which need not exist yet, and the directory that
+// does.
 func availableBytes(dir string) (existing string, bytes int64, err error) {
 	for {
 		var s unix.Statfs_t

@@ -34,7 +34,8 @@ const ahead = 5000
 const lockPatience = 5 * time.Second
 
 // errReplicasFirst is what to do if no replica would use the etcd.
-var errReplicasFirst = errors.New("start replicas with the etcd first (--group-etcd-servers, or --extensions-partition-etcd-servers of tripod up)")
+var errReplicasFirst = errors.New(
+	"start replicas with the etcd first (--group-etcd-servers, or --extensions-partition-etcd-servers of tripod up)")
 
 // GroupOptions say which API groups to move, and where to.
 type GroupOptions struct {

@@ -41,7 +41,8 @@ type Reference struct {
 
 // References returns what an object of a resource points at by name, each of them once, and whether these are all: the text of the object
 // may have too many. types limits the types, unless it is nil.
-func References(resource schema.GroupResource, namespace string, object []byte, types []v1beta1.RelationType) (all []Reference, complete bool) {
+func References(resource schema.GroupResource, namespace string, object []byte,
+	types []v1beta1.RelationType) (all []Reference, complete bool) {
 	return references(rules[resource], namespace, object, func(r *rule) bool { return types == nil || slices.Contains(types, r.relation) })
 }
 

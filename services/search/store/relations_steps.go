@@ -101,7 +101,8 @@ func (w *relationsWalk) ownersOf(ctx context.Context, level []ownedRow, found fu
 }
 
 // byKeys reads objects by kinds, namespaces and names. more are further columns.
-func (w *relationsWalk) byKeys(ctx context.Context, keys map[*relationKind][][2]string, more string, row func(func(...any) error) error) error {
+func (w *relationsWalk) byKeys(ctx context.Context, keys map[*relationKind][][2]string, more string,
+	row func(func(...any) error) error) error {
 	byID := func(a, b *relationKind) int { return int(a.id - b.id) }
 	for _, kind := range slices.SortedFunc(maps.Keys(keys), byID) {
 		pairs := keys[kind]
@@ -144,7 +145,8 @@ func (w *relationsWalk) findOwned(ctx context.Context) error {
 }
 
 // ownedBy calls a function for each object that one of some others owns, and reports whether there are more.
-func (w *relationsWalk) ownedBy(ctx context.Context, owners map[string]relatedRow, found func(row, owner relatedRow)) (more bool, err error) {
+func (w *relationsWalk) ownedBy(ctx context.Context, owners map[string]relatedRow,
+	found func(row, owner relatedRow)) (more bool, err error) {
 	uids := slices.DeleteFunc(slices.Sorted(maps.Keys(owners)), func(uid string) bool { return uid == "" })
 	if len(uids) == 0 {
 		return false, nil

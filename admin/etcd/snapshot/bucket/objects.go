@@ -98,7 +98,8 @@ func (c *Client) Stat(ctx context.Context, u URL) (*Object, error) {
 }
 
 // Put uploads a file, in parts if it is large. The object appears when all of the file is there. Put returns the tag of the object.
-func (c *Client) Put(ctx context.Context, u URL, file *os.File, size int64, metadata map[string]string, progress io.Reader) (tag string, err error) {
+func (c *Client) Put(ctx context.Context, u URL, file *os.File, size int64, metadata map[string]string,
+	progress io.Reader) (tag string, err error) {
 	info, err := c.patient.PutObject(ctx, u.Bucket, u.Key, file, size, minio.PutObjectOptions{
 		PartSize: c.partSize, UserMetadata: metadata, ContentType: "application/octet-stream", Progress: progress,
 	})
