@@ -79,7 +79,7 @@ const (
 	root  = "github.com/tripod-k8s/tripod/"
 )
 
-// rules returns a rule of depguard for each service.
+// rules returns a rule of depguard for each service, and one for the packages that services share.
 func rules() string {
 	var b strings.Builder
 	names := slices.Sorted(slices.Values(list.Names()))
@@ -94,6 +94,14 @@ func rules() string {
 		for _, above := range []string{"admin", "local"} {
 			fmt.Fprintf(&b, "            - {pkg: %s%s, desc: %[2]s is above services}\n", root, above)
 		}
+	}
+	b.WriteString("        below-services:\n" +
+		"          files: [\"**/services/list/**/*.go\", \"**/services/shared/**/*.go\", \"!$test\", \"!**/*test/*.go\"]\n          deny:\n")
+	for _, name := range names {
+		fmt.Fprintf(&b, "            - {pkg: %sservices/%s, desc: %[2]s is above what services share}\n", root, name)
+	}
+	for _, above := range []string{"admin", "local"} {
+		fmt.Fprintf(&b, "            - {pkg: %s%s, desc: %[2]s is above services}\n", root, above)
 	}
 	return b.String()
 }
