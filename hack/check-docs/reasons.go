@@ -31,7 +31,7 @@ func checkReasons(texts map[string]string) (problems []string, err error) {
 			return nil, err
 		}
 		if len(names) == 0 {
-			problems = append(problems, fmt.Sprintf("found no reasons of conditions in %s: name their package in hack/check-docs/reasons.go", folder))
+			problems = append(problems, fmt.Sprintf("found no reasons of conditions in %s: name their package in hack/check-docs", folder))
 		}
 		for _, name := range names {
 			if !strings.Contains(texts[conditionsPage], "`"+name+"`") {
