@@ -132,7 +132,7 @@ func (a *API) startUp(dir string) error {
 	for _, arg := range a.options.Args {
 		args = append(args, "--service-arg="+a.service.Name+"="+arg)
 	}
-	command := exec.Command(a.options.Program, append(args, a.options.UpArgs...)...)
+	command := exec.Command(a.options.Program, append(args, a.options.UpArgs...)...) //nolint:noctx // stop ends it, in order
 	command.Env = append(os.Environ(), serveVariable+"="+a.service.Name)
 	if a.up, err = startProcess(command, "Tripod is ready"); err != nil {
 		return err
