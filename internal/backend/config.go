@@ -74,7 +74,7 @@ func NewConfig(ctx context.Context, o *Options, others Neighbours, s Settings) (
 		return nil, err
 	}
 	var err error
-	if c.Services, err = newServiceResolver(c.informers, o.EndpointRouting); err != nil {
+	if c.Services, err = loopback.NewServiceResolver(c.informers, o.EndpointRouting); err != nil {
 		return nil, err
 	}
 	kinds := loopback.NewKinds(s.Admission)

@@ -6,7 +6,6 @@ package server
 import (
 	"context"
 	"fmt"
-	"net/url"
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
@@ -17,7 +16,6 @@ import (
 	webhookinitializer "k8s.io/apiserver/pkg/admission/plugin/webhook/initializer"
 	"k8s.io/apiserver/pkg/authentication/user"
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
-	"k8s.io/apiserver/pkg/util/proxy"
 	"k8s.io/apiserver/pkg/util/webhook"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/informers"
@@ -26,7 +24,6 @@ import (
 	"k8s.io/client-go/informers/internalinterfaces"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
-	"k8s.io/kube-aggregator/pkg/apiserver"
 
 	"github.com/tripod-k8s/tripod/internal/admission/loopback"
 )
@@ -47,7 +44,7 @@ func (c *Config) applyAdmission() error {
 	if err != nil {
 		return fmt.Errorf("clients for admission: %w", err)
 	}
-	services, err := c.serviceResolver()
+	services, err := loopback.NewServiceResolver(c.generic.SharedInformerFactory, c.options.EnableAggregatorRouting)
 	if err != nil {
 		return err
 	}
@@ -59,22 +56,6 @@ func (c *Config) applyAdmission() error {
 	)
 	generic.AdmissionControl = &afterCore{next: generic.AdmissionControl, received: followed.received}
 	return err
-}
-
-// serviceResolver finds where webhooks are reached, by the Services of core.
-func (c *Config) serviceResolver() (webhook.ServiceResolver, error) {
-	factory := c.generic.SharedInformerFactory
-	services := factory.Core().V1().Services().Lister()
-	// The transport of webhooks at the kubernetes Service goes to this server and ignores the address.
-	self := &url.URL{Scheme: "https", Host: "kubernetes.default.svc:443"}
-	if !c.options.EnableAggregatorRouting {
-		return apiserver.NewLoopbackServiceResolver(apiserver.NewClusterIPServiceResolver(services), self), nil
-	}
-	endpoints, err := proxy.NewEndpointSliceIndexerGetter(factory.Discovery().V1().EndpointSlices())
-	if err != nil {
-		return nil, err
-	}
-	return apiserver.NewLoopbackServiceResolver(apiserver.NewEndpointServiceResolver(services, endpoints), self), nil
 }
 
 // admissionInformers are those that plugins ask for when they are made. Webhooks and policies follow core. There is no
