@@ -6,6 +6,7 @@ package main
 import (
 	"fmt"
 	"regexp"
+	"strings"
 
 	utilversion "k8s.io/apimachinery/pkg/util/version"
 )
@@ -44,6 +45,9 @@ func reasonFor(spec, node, failure string) string {
 		if known.spec.MatchString(spec) {
 			return known.reason
 		}
+	}
+	if strings.Contains(failure, "Watch closed unexpectedly") {
+		return "needs one watch to last, and the replica that serves it is restarted; an informer begins another watch"
 	}
 	return firstLine(failure)
 }
