@@ -50,6 +50,11 @@ test-upgrade: build wardle test-assets ## Replace services under load, one at a 
 	$(MAKE) build wardle KUBE=$(OLDER)
 	$(GOTESTSUM) -- $(GO_TEST_FLAGS) -count=1 -timeout 30m ./test/suites/upgrade
 
+.PHONY: test-emulated
+test-emulated: export TEST_EMULATED_VERSION := $(OLDER)
+test-emulated: build wardle test-assets ## Run the comparisons with kube-apiserver while both emulate the older version of Kubernetes; 10 minutes.
+	$(GOTESTSUM) -- $(GO_TEST_FLAGS) -count=1 -timeout 30m ./test/compare/requests ./test/compare/admission
+
 .PHONY: test-partitions
 test-partitions: export TEST_EXTENSIONS_PARTITIONS := a=example.com b=*.example.com,*.example.org
 test-partitions: build wardle test-assets ## Run the comparisons with kube-apiserver that are about custom resources, and envtest, with extensions in three parts; 5 minutes.
