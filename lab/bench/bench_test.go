@@ -8,10 +8,13 @@ import (
 	"cmp"
 	"encoding/json"
 	"errors"
+	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -19,6 +22,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tripod-k8s/tripod/lab/bench/graph"
+	"github.com/tripod-k8s/tripod/lab/bench/load"
 	"github.com/tripod-k8s/tripod/lab/bench/process"
 	"github.com/tripod-k8s/tripod/lab/bench/table"
 )
@@ -153,6 +157,77 @@ func exampleReport() *report {
 	return r
 }
 
+// noisyReport has three workloads, and stock that differs from stock by these ratios.
+func noisyReport(ratios ...float64) *report {
+	r := newReport(&options{rounds: 1, sides: sides()})
+	for i, ratio := range ratios {
+		w := workload{Name: fmt.Sprintf("W%d", i), Resource: "ConfigMaps", Credentials: certificates}
+		r.add(side{Name: stock}, w, alone, values{cpuPerRequest: 2})
+		r.add(side{Name: noise}, w, alone, values{cpuPerRequest: 2 * ratio})
+		r.add(side{Name: tripod}, w, alone, values{cpuPerRequest: 5})
+	}
+	r.finish()
+	return r
+}
+
+func TestFiguresOfANoisyMachineAreNotPublished(t *testing.T) {
+	for name, test := range map[string]struct {
+		report *report
+		want   string
+	}{
+		"half of the workloads differ little": {noisyReport(1.05, 0.97, 2), ""},
+		"half of the workloads differ much":   {noisyReport(1.05, 0.8, 1.3), "CPU ms/request of half of the workloads differs by ×1.25"},
+		"the noise was not measured":          {exampleReport(), "the noise of the machine was not measured"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			o := &options{artifacts: dir, docs: filepath.Join(dir, "page.md"), maxNoise: 1.1}
+			err := o.write(test.report)
+			_, missing := os.Stat(o.docs)
+			if test.want == "" {
+				require.NoError(t, err)
+				require.NoError(t, missing)
+			} else {
+				require.ErrorContains(t, err, test.want)
+				require.ErrorIs(t, missing, fs.ErrNotExist)
+			}
+			require.FileExists(t, filepath.Join(dir, "results.json"), "figures are kept in any case")
+		})
+	}
+	var output bytes.Buffer
+	require.NoError(t, table.Write(&output, noisyReport(1.05, 0.8, 1.3).tables()))
+	assert.Contains(t, strings.Join(strings.Fields(output.String()), " "), "CPU ms/request ×1.25 ×1.30")
+}
+
+func TestARunCountsOnlyIfEachWatchGotEachEvent(t *testing.T) {
+	for name, test := range map[string]struct {
+		events []int64
+		want   string
+	}{
+		"each got each":              {[]int64{3, 3}, ""},
+		"one got less":               {[]int64{3, 2}, "1 of 2 watches did not get exactly the 3 events"},
+		"one got what another lacks": {[]int64{4, 2}, "2 of 2 watches"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := &watchers{delivered: load.NewTimes(), count: len(test.events), lastEvents: time.Millisecond}
+			for _, n := range test.events {
+				got := &atomic.Int64{}
+				event := strings.NewReader(strings.Repeat(sentBefore+"1\"\n", int(n)))
+				w.events = append(w.events, got)
+				w.read(t.Context(), event, got)
+			}
+			err := w.wait(t.Context(), 3)
+			if test.want == "" {
+				require.NoError(t, err)
+				return
+			}
+			var incomplete *incompleteError
+			require.ErrorAs(t, err, &incomplete)
+			require.ErrorContains(t, err, test.want)
+		})
+	}
+}
+
 func TestAimsAreJudgedByTheWorst(t *testing.T) {
 	found := map[string]found{}
 	for _, a := range exampleReport().Aims {
@@ -193,7 +268,7 @@ func TestTablesShowRatiosAndFailures(t *testing.T) {
 	var output bytes.Buffer
 	require.NoError(t, table.Write(&output, exampleReport().tables()))
 	for _, line := range []string{
-		"GET ConfigMaps certificates 100 0.40 ×2.00 2.00 ×0.50 - - - - 5.00 ×1.00 - - 1000 ×1.00 6",
+		"GET ConfigMaps certificates 100 0.40 ×2.00 2.00 ×0.50 - - - - 5.00 ×1.00 - - 1000 ×1.00 6 0",
 		"idle, % of a CPU",
 		"after a read of their OpenAPI tripod aggregator 100, core 200, extensions 800 1100 ×1.10",
 	} {
@@ -258,6 +333,7 @@ func TestArguments(t *testing.T) {
 		{"-sides", "other"}, {"-rounds", "0"}, {"-o", "xml"}, {"GET"}, {"-run", "("}, {"-crds", t.TempDir()},
 		{"-sides", ""}, {"-neighbour", "loud"}, {"-variant", "a"}, {"-variant", "stock=a"}, {"-variant", "a=b", "-variant", "a=c"},
 		{"-variant-env", "a=A=b"}, {"-variant", "a=b", "-variant-env", "a=A"}, {"-variant", "a=b", "-docs", "page"},
+		{"-sides", "stock,tripod", "-docs", "page"},
 	} {
 		if _, err := parse(wrong); err == nil {
 			t.Errorf("%v is accepted", wrong)

@@ -221,16 +221,18 @@ func (o *options) write(r *report) error {
 	if err := os.WriteFile(filepath.Join(o.artifacts, "results.json"), append(data, '\n'), 0o644); err != nil {
 		return err
 	}
+	var refused error
 	if o.docs != "" {
-		if err := r.writeDocs(o.docs); err != nil {
-			return err
+		if refused = r.checkNoise(o.maxNoise); refused == nil {
+			refused = r.writeDocs(o.docs)
 		}
 	}
 	if o.json {
 		_, err = fmt.Println(string(data))
-		return err
+	} else {
+		err = table.Write(os.Stdout, r.tables())
 	}
-	return table.Write(os.Stdout, r.tables())
+	return errors.Join(refused, err)
 }
 
 func (o *options) say(format string, args ...any) {

@@ -23,6 +23,8 @@ const (
 	warmUp = 100 * time.Millisecond
 	// fanOutAtLeast is the shortest time of sending events to watchers, because events are few.
 	fanOutAtLeast = 3 * time.Second
+	// fanOutAttempts is how often watches are measured until a run is complete.
+	fanOutAttempts = 3
 )
 
 // measure is what is measured of a workload, and its unit.
@@ -38,6 +40,7 @@ const (
 	p999              measure = "p99.9 ms"
 	perSecond         measure = "requests/s at most"
 	failures          measure = "failed requests"
+	incompleteRuns    measure = "runs in which a watch missed events"
 	cpuPerEvent       measure = "CPU µs/event delivered"
 	switches          measure = "context switches"
 	systemCalls       measure = "read and write calls"
@@ -52,8 +55,27 @@ func cpuIn(service string) measure { return measure("CPU in " + service) }
 // values are what was measured.
 type values map[measure]float64
 
-// run measures a workload at its rate, and then in a closed loop.
-func (w workload) run(ctx context.Context, f *fixture, o *options) (_ values, err error) {
+// run measures a workload at its rate, and then in a closed loop. A run of watches counts only if each watch got each event: a server that
+// ends watches, or sends less, has less to do. If no attempt is complete, the values have only the number of attempts.
+func (w workload) run(ctx context.Context, f *fixture, o *options) (values, error) {
+	for incomplete := 0.0; ; {
+		v, err := w.runOnce(ctx, f, o)
+		var missed *incompleteError
+		if !errors.As(err, &missed) {
+			if err == nil && w.fanOut {
+				v[incompleteRuns] = incomplete
+			}
+			return v, err
+		}
+		fmt.Fprintf(o.progress, "%s: %s: a run that does not count: %v\n", f.side.Name, w, missed)
+		if incomplete++; incomplete == fanOutAttempts {
+			return values{incompleteRuns: incomplete}, nil
+		}
+	}
+}
+
+// runOnce is one attempt.
+func (w workload) runOnce(ctx context.Context, f *fixture, o *options) (_ values, err error) {
 	var before float64
 	if w.fanOut {
 		if before, err = f.live(ctx); err != nil {

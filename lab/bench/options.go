@@ -44,8 +44,10 @@ type options struct {
 	json        bool
 	artifacts   string
 	// goOnFrom is a file with the results of a run that was broken off, or empty.
-	goOnFrom    string
-	docs        string
+	goOnFrom string
+	docs     string
+	// maxNoise is by how much stock may differ from stock for a page to be written.
+	maxNoise    float64
 	commandLine string
 	// progress gets lines for people about what is running.
 	progress io.Writer
@@ -75,6 +77,7 @@ func parse(args []string) (*options, error) {
 	flags.StringVar(&o.artifacts, "artifacts", "artifacts/bench", "directory for profiles and results")
 	flags.StringVar(&o.goOnFrom, "go-on", "", "take workloads and LEGS from this file, the results.json of a run that was broken off, and measure what it lacks")
 	flags.StringVar(&o.docs, "docs", "", "write this Markdown file, and the graph beside it")
+	flags.Float64Var(&o.maxNoise, "max-noise", 1.1, "write no Markdown file if half of the workloads differ by more than this ratio between stock and noise")
 	if err := flags.Parse(args); err != nil {
 		return nil, err
 	}
@@ -105,6 +108,9 @@ func parse(args []string) (*options, error) {
 	o.sides = append(o.sides, variants...)
 	if len(o.sides) == 0 || (o.docs != "" && len(variants) > 0) {
 		return nil, errors.New("-sides and -variant select nothing, or -docs is given, which is about Tripod as it is shipped")
+	}
+	if o.docs != "" && *shapes == "" && !slices.ContainsFunc(o.sides, func(s side) bool { return s.Name == noise }) {
+		return nil, errors.New("-docs needs " + noise + " among -sides: without it, no reader can tell what a ratio means")
 	}
 	if *shapes != "" {
 		o.shapes, err = parseShapes(*shapes)

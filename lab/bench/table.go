@@ -14,6 +14,7 @@ import (
 // tables returns all tables.
 func (r *report) tables() []table.Table {
 	all := []table.Table{
+		r.noiseTable(),
 		r.workloadTable("Requests: medians of stock, and ratios to them",
 			func(one *row) bool { return !one.fanOut }, cpuPerRequest, cpuWhenBusy, etcdCPU, p50, p99, p999, perSecond),
 		r.workloadTable("Watches: each change goes to all watchers",
@@ -40,13 +41,13 @@ func (r *report) workloadTable(title string, keep func(*row) bool, measures ...m
 			}
 		}
 	}
-	t.Header = append(t.Header, "failed")
+	t.Header = append(t.Header, "failed", "incomplete")
 	for _, one := range r.Rows {
 		if !keep(one) {
 			continue
 		}
 		cells := []string{one.name(), one.Resource, one.Credentials, fmt.Sprintf("%g", one.Rate)}
-		failed := 0.0
+		failed, incomplete := 0.0, 0.0
 		for _, what := range measures {
 			for _, s := range r.sides {
 				if ratio, both := one.ratio(s.Name, what); both && s.Name != one.base {
@@ -60,8 +61,11 @@ func (r *report) workloadTable(title string, keep func(*row) bool, measures ...m
 			for _, count := range one.Rounds[s.Name][failures] {
 				failed += count
 			}
+			for _, count := range one.Rounds[s.Name][incompleteRuns] {
+				incomplete += count
+			}
 		}
-		t.Rows = append(t.Rows, append(cells, fmt.Sprintf("%g", failed)))
+		t.Rows = append(t.Rows, append(cells, fmt.Sprintf("%g", failed), fmt.Sprintf("%g", incomplete)))
 	}
 	return t
 }

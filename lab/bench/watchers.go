@@ -44,9 +44,13 @@ type watchers struct {
 	// delivered is how long events took from when they were sent to when they were read.
 	delivered *load.Times
 	count     int
+	// lastEvents is how long the last events may take.
+	lastEvents time.Duration
 
 	client *load.Client
 	bodies []io.Closer
+	// events has the number of events of each watch.
+	events []*atomic.Int64
 	all    sync.WaitGroup
 	ended  atomic.Int64
 	cancel context.CancelFunc
@@ -58,7 +62,7 @@ func (f *fixture) watch(ctx context.Context, n int, credentials string, of ...re
 	if err != nil {
 		return nil, err
 	}
-	w := &watchers{delivered: load.NewTimes(), client: client, count: n * len(of)}
+	w := &watchers{delivered: load.NewTimes(), client: client, count: n * len(of), lastEvents: lastEvents}
 	ctx, w.cancel = context.WithCancel(ctx)
 	for _, r := range of {
 		list, err := f.admin.Read(ctx, load.Request{Method: http.MethodGet, Path: r.collection(watchNamespace(r)) + "?limit=1"})
@@ -74,10 +78,11 @@ func (f *fixture) watch(ctx context.Context, n int, credentials string, of ...re
 			if err != nil {
 				return err
 			}
+			got := &atomic.Int64{}
 			opened.Lock()
-			w.bodies = append(w.bodies, body)
+			w.bodies, w.events = append(w.bodies, body), append(w.events, got)
 			opened.Unlock()
-			w.all.Go(func() { w.read(ctx, body) })
+			w.all.Go(func() { w.read(ctx, body, got) })
 			return nil
 		}); err != nil {
 			return nil, errors.Join(fmt.Errorf("cannot watch %s: %w", r.Name, err), w.close())
@@ -86,8 +91,8 @@ func (f *fixture) watch(ctx context.Context, n int, credentials string, of ...re
 	return w, nil
 }
 
-// read records the times of events until the watch ends.
-func (w *watchers) read(ctx context.Context, body io.Reader) {
+// read records the times of events, and counts them, until the watch ends.
+func (w *watchers) read(ctx context.Context, body io.Reader, got *atomic.Int64) {
 	lines := bufio.NewReaderSize(body, 8<<10)
 	for {
 		line, err := lines.ReadSlice('\n')
@@ -99,21 +104,43 @@ func (w *watchers) read(ctx context.Context, body io.Reader) {
 		}
 		if sent, err := strconv.ParseInt(quotedAfter(line, sentBefore), 10, 64); err == nil {
 			w.delivered.Add(time.Since(time.Unix(0, sent)))
+			got.Add(1)
 		}
 	}
 }
 
-// wait returns when all watchers have n events each, or when no more arrive.
+// incompleteError means that watches did not get the events that were sent.
+type incompleteError struct {
+	watches, incomplete, ended int64
+	events                     int64
+}
+
+func (e *incompleteError) Error() string {
+	return fmt.Sprintf("%d of %d watches did not get exactly the %d events, and %d ended", e.incomplete, e.watches, e.events, e.ended)
+}
+
+// wait returns when each watch has n events. It returns an incompleteError if a watch has more, or if no more arrive.
 func (w *watchers) wait(ctx context.Context, n int64) error {
-	ctx, cancel := context.WithTimeout(ctx, lastEvents)
+	waiting, cancel := context.WithTimeout(ctx, w.lastEvents)
 	defer cancel()
 	want := n * int64(w.count)
-	for w.delivered.Count() < want {
+	for w.delivered.Count() < want && waiting.Err() == nil {
 		select {
 		case <-time.After(time.Millisecond):
-		case <-ctx.Done():
-			return fmt.Errorf("%d events of %d came, %d watches of %d ended", w.delivered.Count(), want, w.ended.Load(), w.count)
+		case <-waiting.Done():
 		}
+	}
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	incomplete := int64(0)
+	for _, got := range w.events {
+		if got.Load() != n {
+			incomplete++
+		}
+	}
+	if incomplete > 0 {
+		return &incompleteError{int64(w.count), incomplete, w.ended.Load(), n}
 	}
 	return nil
 }
