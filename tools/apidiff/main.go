@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Command apidiff compares the exported names of the published Go module apiservice with those of the last release. A change that breaks
-// the code of users fails, unless apiservice/incompatible.yaml lists it with a reason. Others pass. It type-checks from source, and compiles
-// nothing.
+// the code of users fails, unless apiservice/incompatible.yaml lists it with a reason. Others pass. It type-checks from source, and
+// compiles nothing.
 package main
 
 import (
