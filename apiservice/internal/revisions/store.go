@@ -137,6 +137,9 @@ func (s *Store) KeepBy(keep Keep) { s.keep = keep }
 // apply that, and returns ErrConflict. The context has a deadline.
 type Write func(ctx context.Context, key string, revision int64, data []byte) (int64, error)
 
+// ErrSlow is the cause of the end of a context for a [Write] that has taken longer than it may, and not longer than its client waits.
+var ErrSlow = errors.New("the database takes too long")
+
 // WriteTo makes the store a copy of a database, which gives no revision to two changes. A write takes at most patience. WriteTo is called
 // before anything else uses the store.
 func (s *Store) WriteTo(write Write, patience time.Duration) { s.write, s.patience = write, patience }
@@ -224,7 +227,7 @@ func (s *Store) commit(client context.Context, key string, old *entry, data []by
 	ctx := client
 	if s.patience > 0 {
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(client, s.patience)
+		ctx, cancel = context.WithTimeoutCause(client, s.patience, ErrSlow)
 		defer cancel()
 	}
 	if err := s.lock(ctx); err != nil {

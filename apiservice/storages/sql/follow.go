@@ -5,6 +5,7 @@ package sql
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"sync/atomic"
@@ -136,7 +137,7 @@ func (s *store) write(client context.Context, key string, before int64, data []b
 	defer cancel()
 	revision, err := s.log.append(ctx, key, before, data)
 	if err != nil {
-		return 0, s.failed.set(err)
+		return 0, s.unwritten(client, ctx, err)
 	}
 	if revision == 0 {
 		err := s.latest(ctx)
@@ -144,14 +145,26 @@ func (s *store) write(client context.Context, key string, before int64, data []b
 			err = s.begin(ctx)
 		}
 		if err != nil {
-			return 0, s.failed.set(err)
+			return 0, s.unwritten(client, ctx, err)
 		}
 		return 0, revisions.ErrConflict
 	}
 	if err := s.follow(ctx, revision); err != nil {
-		return 0, s.failed.set(err)
+		return 0, s.unwritten(client, ctx, err)
 	}
 	return revision, nil
+}
+
+// unwritten returns the error of a write that failed. The database counts as unreadable, unless the time of the client was over first: it
+// says nothing of the database, and must not cost others their answers.
+func (s *store) unwritten(client, writing context.Context, err error) error {
+	if writing.Err() != nil {
+		<-client.Done() // the deadline is the same
+	}
+	if client.Err() != nil && !errors.Is(context.Cause(client), revisions.ErrSlow) {
+		return err
+	}
+	return s.failed.set(err)
 }
 
 // poll looks for changes of others, and removes old ones, until the service ends.
