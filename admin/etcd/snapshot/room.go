@@ -15,8 +15,6 @@ import (
 	"github.com/tripod-k8s/tripod/admin/etcd/snapshot/bucket"
 )
 
-const mib = 1 << 20
-
 // checkRoom refuses a restore for which the volume has no room, before anything is written. The new database is as large as the snapshot,
 // and has a log besides. A download lies beside both. The data that is there stays in any case.
 func (o *RestoreOptions) checkRoom(snapshot int64) error {
@@ -29,7 +27,7 @@ func (o *RestoreOptions) checkRoom(snapshot int64) error {
 		return err
 	}
 	return fmt.Errorf("the volume of %s has %d MiB left, and restoring %s needs %d MiB: remove what earlier restores have kept there as %s, "+
-		"or enlarge the volume", volume, available/mib, o.File, needed/mib, filepath.Base(filepath.Clean(o.DataDir))+".before-TIME")
+		"or enlarge the volume", volume, available>>20, o.File, needed>>20, filepath.Base(filepath.Clean(o.DataDir))+".before-TIME")
 }
 
 // availableBytes returns what a user without privileges may still write below a directory, which need not exist yet, and the directory that

@@ -76,10 +76,7 @@ func (s *store) sync(client context.Context) error {
 	if err == nil && current != s.Current() {
 		err = s.exclusively(ctx, s.latest)
 	}
-	if err != nil && client.Err() != nil {
-		return err // the client is gone, which says nothing of the database
-	}
-	return s.failed.set(err)
+	return s.answered(client, err)
 }
 
 // latest applies all changes that the database has by now.
@@ -155,13 +152,18 @@ func (s *store) write(client context.Context, key string, before int64, data []b
 	return revision, nil
 }
 
-// unwritten returns the error of a write that failed. The database counts as unreadable, unless the time of the client was over first: it
-// says nothing of the database, and must not cost others their answers.
+// unwritten returns the error of a write that failed.
 func (s *store) unwritten(client, writing context.Context, err error) error {
 	if writing.Err() != nil {
 		<-client.Done() // the deadline is the same
 	}
-	if client.Err() != nil && !errors.Is(context.Cause(client), revisions.ErrSlow) {
+	return s.answered(client, err)
+}
+
+// answered notes whether the database answers, and returns the error for a client. If the time of the client was over first, the error says
+// nothing of the database, and must not cost others their answers.
+func (s *store) answered(client context.Context, err error) error {
+	if err != nil && client.Err() != nil && !errors.Is(context.Cause(client), revisions.ErrSlow) {
 		return err
 	}
 	return s.failed.set(err)
