@@ -27,6 +27,20 @@ type types struct {
 	storage schema.GroupVersions
 }
 
+// Scheme returns the types with which the service works: those that AddToScheme adds, with their defaults and conversions. Besides, it has
+// the type of each resource that all versions are converted to and from, in the version that k8s.io/apimachinery calls internal. It is for
+// tests.
+func (s Service) Scheme() (*runtime.Scheme, error) {
+	if err := s.validate(); err != nil {
+		return nil, err
+	}
+	t, err := newTypes(&s)
+	if err != nil {
+		return nil, err
+	}
+	return t.scheme, nil
+}
+
 func newTypes(s *Service) (t *types, err error) {
 	defer func() { // a scheme panics if two types have one kind
 		if wrong := recover(); wrong != nil {
