@@ -8,11 +8,12 @@ import (
 	"fmt"
 	"reflect"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/conversion"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
+
+	"github.com/tripod-k8s/tripod/internal/service"
 )
 
 // types are the types of a service.
@@ -68,11 +69,7 @@ func newTypes(s *Service) (t *types, err error) {
 			}
 		}
 	}
-	// The generic API server uses these of the group "", version v1.
-	unversioned := schema.GroupVersion{Version: "v1"}
-	metav1.AddToGroupVersion(t.scheme, unversioned)
-	t.scheme.AddUnversionedTypes(unversioned,
-		&metav1.Status{}, &metav1.APIVersions{}, &metav1.APIGroupList{}, &metav1.APIGroup{}, &metav1.APIResourceList{})
+	service.AddUnversioned(t.scheme)
 	t.codecs = serializer.NewCodecFactory(t.scheme)
 	return t, nil
 }

@@ -16,6 +16,8 @@ import (
 
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
+
+	"github.com/tripod-k8s/tripod/internal/broadcast"
 )
 
 const (
@@ -39,8 +41,8 @@ type Tunnel struct {
 
 	mu      sync.Mutex
 	current *forward
-	// changed is closed when there is another current forward.
-	changed chan struct{}
+	// changed wakes connections that wait for another current forward.
+	changed broadcast.Broadcast
 }
 
 // Options are those of [Open].
@@ -56,9 +58,9 @@ type Options struct {
 
 // Open returns when the tunnel leads to a pod, or with the reason why it cannot. [Tunnel.Close] ends it.
 func Open(ctx context.Context, r *Release, o Options) (_ *Tunnel, err error) {
-	t := &Tunnel{release: r, config: o.Config, client: o.Client, say: o.Say, changed: make(chan struct{})}
+	t := &Tunnel{release: r, config: o.Config, client: o.Client, say: o.Say}
 	address := net.JoinHostPort("127.0.0.1", strconv.Itoa(o.Port))
-	if t.listener, err = net.Listen("tcp", address); err != nil { //nolint:noctx // it does not block
+	if t.listener, err = net.Listen("tcp", address); err != nil {
 		if errors.Is(err, syscall.EADDRINUSE) {
 			err = fmt.Errorf("the port %d of 127.0.0.1 is in use: choose another with --port, or 0 for any that is free", o.Port)
 		}
@@ -138,8 +140,7 @@ func (t *Tunnel) use(f *forward) {
 	if f != nil {
 		t.running.Go(func() { <-f.ended })
 	}
-	close(t.changed)
-	t.changed = make(chan struct{})
+	t.changed.Send()
 }
 
 // follow keeps the tunnel connected until ctx ends.
@@ -251,7 +252,7 @@ func (t *Tunnel) dial(ctx context.Context) (*net.TCPConn, *forward) {
 	defer cancel()
 	for {
 		t.mu.Lock()
-		f, changed := t.current, t.changed
+		f, changed := t.current, t.changed.Next()
 		t.mu.Unlock()
 		if f != nil {
 			if conn, err := f.dial(ctx); err == nil {

@@ -31,7 +31,7 @@ func (s *Store) Begin(revision int64, objects []Row) error {
 	s.history, s.historySize, s.base = nil, 0, s.objects.Clone()
 	s.current, s.compacted = revision, revision
 	if !s.closed {
-		s.announce()
+		s.changed.Send()
 	}
 	return nil
 }
@@ -66,7 +66,7 @@ func (s *Store) Follow(row Row) error {
 	}
 	s.trim(1)
 	if !s.closed {
-		s.announce()
+		s.changed.Send()
 	}
 	return nil
 }

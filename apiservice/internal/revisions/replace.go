@@ -69,7 +69,7 @@ func (s *Store) Replace(objects map[string]runtime.Object) error {
 	}
 	s.trim(len(pairs))
 	if len(pairs) > 0 {
-		s.announce()
+		s.changed.Send()
 	}
 	return nil
 }

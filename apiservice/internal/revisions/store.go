@@ -23,6 +23,7 @@ import (
 	"k8s.io/utils/third_party/forked/golang/btree"
 
 	"github.com/tripod-k8s/tripod/apiservice/storages"
+	"github.com/tripod-k8s/tripod/internal/broadcast"
 )
 
 // Options bound a store. Zero values take the defaults.
@@ -85,8 +86,8 @@ type Store struct {
 	historySize int64
 	base        *tree
 	compacted   int64
-	// changed is closed and replaced by each change.
-	changed chan struct{}
+	// changed wakes watches at each change.
+	changed broadcast.Broadcast
 	closed  bool
 }
 
@@ -106,7 +107,7 @@ func New(r storages.Resource, o Options) (*Store, error) {
 	objects := btree.New(treeDegree, func(a, b *entry) bool { return a.key < b.key })
 	first := Following(0)
 	return &Store{
-		resource: r, options: o, objects: objects, base: objects.Clone(), current: first, compacted: first, changed: make(chan struct{}),
+		resource: r, options: o, objects: objects, base: objects.Clone(), current: first, compacted: first,
 		writing: make(chan struct{}, 1),
 	}, nil
 }
@@ -167,7 +168,7 @@ func (s *Store) Close() {
 	defer s.mu.Unlock()
 	if !s.closed {
 		s.closed = true
-		close(s.changed)
+		s.changed.Send()
 	}
 }
 
@@ -292,7 +293,7 @@ func (s *Store) put(old, next *entry) change {
 	c := s.apply(Following(s.current), old, next)
 	s.trim(1)
 	if !s.closed {
-		s.announce()
+		s.changed.Send()
 	}
 	return c
 }
@@ -362,19 +363,13 @@ func (s *Store) Compact(revision int64) {
 	defer s.mu.Unlock()
 	s.forget(s.after(revision))
 	s.skip(s.current + 1)
-	s.announce()
+	s.changed.Send()
 }
 
 // skip makes a revision without a change.
 func (s *Store) skip(revision int64) {
 	s.current = revision
 	s.history = append(s.history, change{revision: revision, after: s.objects.Clone()})
-}
-
-// announce wakes watches up.
-func (s *Store) announce() {
-	close(s.changed)
-	s.changed = make(chan struct{})
 }
 
 func (s *Store) decode(data []byte) (runtime.Object, error) {

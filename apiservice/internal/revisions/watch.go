@@ -135,7 +135,7 @@ func (s *Store) next(revision int64) (*change, <-chan struct{}, error) {
 		c.after = nil // the watch needs no other objects, and keeps none of them
 		return &c, nil, nil
 	}
-	return nil, s.changed, nil
+	return nil, s.changed.Next(), nil
 }
 
 // follows returns an error if a watch cannot go on from a revision. The caller has the lock.
@@ -153,7 +153,7 @@ func (s *Store) follows(revision int64) error {
 func (s *Store) remembers(revision int64) (<-chan struct{}, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.changed, s.follows(revision)
+	return s.changed.Next(), s.follows(revision)
 }
 
 // sendInitial sends the objects that exist, and the bookmark after them if the client asks for it.

@@ -18,6 +18,7 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/tripod-k8s/tripod/internal/broadcast"
 	backendv1 "github.com/tripod-k8s/tripod/proto/backend/v1"
 )
 
@@ -34,8 +35,8 @@ type Publisher struct {
 
 	mu       sync.Mutex
 	settings *backendv1.Settings
-	// changed is closed and replaced on every change.
-	changed  chan struct{}
+	// changed wakes all streams.
+	changed  broadcast.Broadcast
 	phase    backendv1.WatchResponse_Phase
 	draining bool
 	failing  []string
@@ -59,7 +60,6 @@ func NewPublisher(settings *backendv1.Settings, inFlight func() int) *Publisher 
 		inFlight:    inFlight,
 		stopped:     stopped,
 		stop:        sync.OnceFunc(func() { close(stopped) }),
-		changed:     make(chan struct{}),
 		phase:       backendv1.WatchResponse_PHASE_NOT_READY,
 		established: map[string]numbered{},
 	}
@@ -134,8 +134,7 @@ func (p *Publisher) change(apply func() (changed bool)) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if apply() {
-		close(p.changed)
-		p.changed = make(chan struct{})
+		p.changed.Send()
 	}
 }
 
@@ -179,7 +178,7 @@ func (w *watcher) next() (*backendv1.WatchResponse, <-chan struct{}) {
 		Run:              p.run,
 		Phase:            p.phase,
 		FailingChecks:    p.failing,
-		RequestsInFlight: uint32(max(inFlight, 0)), //nolint:gosec // not that many
+		RequestsInFlight: uint32(max(inFlight, 0)),
 	}
 	if p.draining {
 		message.Phase = backendv1.WatchResponse_PHASE_DRAINING
@@ -199,5 +198,5 @@ func (w *watcher) next() (*backendv1.WatchResponse, <-chan struct{}) {
 		}
 		w.number = p.count
 	}
-	return message, p.changed
+	return message, p.changed.Next()
 }

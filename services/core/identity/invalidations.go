@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/tripod-k8s/tripod/internal/broadcast"
 	identityv1 "github.com/tripod-k8s/tripod/proto/identity/v1"
 )
 
@@ -22,12 +23,12 @@ type invalidations struct {
 	mu     sync.Mutex
 	kept   []*identityv1.Invalidation
 	latest uint64
-	// more is closed, and replaced, when add adds an invalidation.
-	more chan struct{}
+	// more wakes watchers when add adds an invalidation.
+	more broadcast.Broadcast
 }
 
 func newInvalidations() *invalidations {
-	return &invalidations{run: uuid.NewString(), more: make(chan struct{})}
+	return &invalidations{run: uuid.NewString()}
 }
 
 func (i *invalidations) add(dependency *identityv1.Dependency, resourceVersion string) {
@@ -38,8 +39,7 @@ func (i *invalidations) add(dependency *identityv1.Dependency, resourceVersion s
 		i.kept = append(i.kept[:0:0], i.kept[keptInvalidations/2:]...)
 	}
 	i.kept = append(i.kept, &identityv1.Invalidation{Sequence: i.latest, Dependency: dependency, ResourceVersion: resourceVersion})
-	close(i.more)
-	i.more = make(chan struct{})
+	i.more.Send()
 }
 
 // last returns the number of the latest invalidation, or 0.
@@ -56,7 +56,7 @@ func (i *invalidations) after(number uint64) <-chan struct{} {
 	if i.latest > number {
 		return closed
 	}
-	return i.more
+	return i.more.Next()
 }
 
 // since returns the invalidations after number. It returns false if the log has dropped some of them.

@@ -23,6 +23,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/klog/v2"
 
+	"github.com/tripod-k8s/tripod/internal/broadcast"
 	"github.com/tripod-k8s/tripod/services/search/parties"
 	"github.com/tripod-k8s/tripod/services/search/shards"
 	"github.com/tripod-k8s/tripod/services/search/store"
@@ -67,7 +68,8 @@ type Member struct {
 	// version is the last one that the member has reported.
 	version version.Info
 
-	answers answers
+	// answers wakes streams that wait when the member has answered a question.
+	answers broadcast.Broadcast
 }
 
 // Health says whether a member answers.
@@ -267,7 +269,7 @@ func (m *Member) setFailure(err error) {
 	defer m.mu.Unlock()
 	if m.health.Failure = err; err == nil {
 		m.health.Answered = true
-		m.answers.notify()
+		m.answers.Send()
 	} else if isTooMuch(err) {
 		m.health.Limit = err.Error()
 	}

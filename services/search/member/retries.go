@@ -7,7 +7,6 @@ import (
 	"context"
 	"errors"
 	"net/http"
-	"sync"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -42,7 +41,7 @@ func discoveryRetries() *wait.Backoff {
 func (s *stream) pause(ctx context.Context, pause time.Duration, failure error) {
 	var answers <-chan struct{}
 	if !answered(failure) && !isLimit(failure) {
-		answers = s.answers.next()
+		answers = s.answers.Next()
 	}
 	select {
 	case <-ctx.Done():
@@ -55,31 +54,6 @@ func (s *stream) pause(ctx context.Context, pause time.Duration, failure error) 
 func answered(failure error) bool {
 	var status apierrors.APIStatus
 	return errors.As(failure, &status) && status.Status().Code < http.StatusInternalServerError
-}
-
-// answers tells streams that wait when their member has answered a question.
-type answers struct {
-	mu     sync.Mutex
-	coming chan struct{}
-}
-
-// next returns a channel that is closed at the next answer.
-func (a *answers) next() <-chan struct{} {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if a.coming == nil {
-		a.coming = make(chan struct{})
-	}
-	return a.coming
-}
-
-func (a *answers) notify() {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if a.coming != nil {
-		close(a.coming)
-		a.coming = nil
-	}
 }
 
 func sleep(ctx context.Context, pause time.Duration) {

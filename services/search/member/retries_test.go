@@ -38,12 +38,12 @@ func TestStreamsTryAgainWhenTheMemberAnswers(t *testing.T) {
 				s := newStream("east", streams.Kind{}, source{door: newDoor(t, nil).entrance()}, nil)
 				go func() {
 					time.Sleep(time.Second)
-					s.answers.notify()
+					s.answers.Send()
 				}()
 				began := time.Now()
 				s.pause(context.Background(), time.Minute, test.failure)
 				assert.Equal(t, test.waits, time.Since(began))
-				s.answers.notify() // to nobody
+				s.answers.Send() // none waits
 			})
 		})
 	}

@@ -18,6 +18,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/klog/v2"
 
+	"github.com/tripod-k8s/tripod/internal/broadcast"
 	"github.com/tripod-k8s/tripod/services/search/store"
 	"github.com/tripod-k8s/tripod/services/search/store/streams"
 )
@@ -92,7 +93,7 @@ type stream struct {
 	// endList ends the list that goes on. It may be called again.
 	endList func()
 	// answers are those of the member.
-	answers *answers
+	answers *broadcast.Broadcast
 	// usage is what the store has of the member.
 	usage *usage
 	// full is why the last list, or what a watch said after it, is not stored whole.
@@ -115,7 +116,7 @@ func newStream(cluster string, kind streams.Kind, from source, to *store.Store) 
 	s := &stream{
 		source: from, cluster: cluster, kind: kind, store: to, abandonedAfter: abandonedAfter, silence: silence, lateAfter: lateAfter,
 		listInterval: listInterval,
-		answers:      &answers{}, endList: func() {}, flooded: map[string]bool{},
+		answers:      &broadcast.Broadcast{}, endList: func() {}, flooded: map[string]bool{},
 		usage:  &usage{cluster: cluster, store: to, limits: &from.door.Limits},
 		status: Status{Kind: kind, Phase: Pending, Since: time.Now()}, untrimmed: trimEvents,
 	}

@@ -138,7 +138,7 @@ func (r *Rights) readAlone(m *clusterRights) error {
 	r.countClosed()
 	r.grants.replace(m.name, state.serial)
 	if before != nil {
-		r.notify()
+		r.changed.Send()
 	}
 	return nil
 }

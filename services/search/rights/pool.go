@@ -296,7 +296,7 @@ func (r *Rights) show(m *clusterRights) {
 	m.state.Store(state)
 	r.countClosed()
 	r.grants.replace(m.name, state.serial)
-	r.notify()
+	r.changed.Send()
 }
 
 // pause is how long what is closed stays so.

@@ -20,6 +20,7 @@ import (
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/klog/v2"
 
+	"github.com/tripod-k8s/tripod/internal/broadcast"
 	"github.com/tripod-k8s/tripod/services/search/parties"
 	"github.com/tripod-k8s/tripod/services/search/store"
 	"github.com/tripod-k8s/tripod/services/search/store/access"
@@ -68,9 +69,7 @@ type Rights struct {
 
 	// followers counts those who wait for Changed.
 	followers atomic.Int64
-	changes   sync.Mutex
-	// changed is closed and replaced when rights change.
-	changed chan struct{}
+	changed   broadcast.Broadcast
 }
 
 // index is which rights the store had at a moment.
@@ -84,7 +83,7 @@ func New(s *store.Store) *Rights {
 	const readsAtOnce = 4
 	r := &Rights{
 		store: s, grants: newCache(maxGrants), limits: defaultLimits, slots: make(chan struct{}, readsAtOnce),
-		members: map[string]*clusterRights{}, changed: make(chan struct{}),
+		members: map[string]*clusterRights{},
 	}
 	r.pool = &pool{rights: r, of: map[*clusterRights]taken{}}
 	return r
@@ -114,18 +113,7 @@ func (r *Rights) Follow() (leave func()) {
 }
 
 // Changed returns a channel that is closed when the rights of any reader may have changed.
-func (r *Rights) Changed() <-chan struct{} {
-	r.changes.Lock()
-	defer r.changes.Unlock()
-	return r.changed
-}
-
-func (r *Rights) notify() {
-	r.changes.Lock()
-	defer r.changes.Unlock()
-	close(r.changed)
-	r.changed = make(chan struct{})
-}
+func (r *Rights) Changed() <-chan struct{} { return r.changed.Next() }
 
 // Refresh reads the rights that the store has now, of all clusters.
 func (r *Rights) Refresh(ctx context.Context) error {
@@ -189,7 +177,7 @@ func (r *Rights) take(now *index) {
 	r.index.Store(now)
 	if gone > 0 {
 		r.countClosed()
-		r.notify()
+		r.changed.Send()
 	}
 }
 

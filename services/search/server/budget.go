@@ -18,6 +18,7 @@ import (
 	"k8s.io/component-base/metrics"
 	"k8s.io/component-base/metrics/legacyregistry"
 
+	"github.com/tripod-k8s/tripod/internal/broadcast"
 	"github.com/tripod-k8s/tripod/services/search/store/database"
 )
 
@@ -46,15 +47,14 @@ type budget struct {
 	mu    sync.Mutex
 	used  int64
 	users map[string]int64
-	// freed is closed when memory was given back.
-	freed chan struct{}
+	// freed wakes answers that wait when others give memory back.
+	freed broadcast.Broadcast
 }
 
 func newBudget(bytes int64) *budget {
 	legacyregistry.Register(refusedAnswers) //nolint:errcheck // it is registered
 	return &budget{
 		max: bytes, page: pageBytes, largest: min(maxAnswer, bytes/2), patience: budgetTimeout, users: map[string]int64{},
-		freed: make(chan struct{}),
 	}
 }
 
@@ -179,7 +179,7 @@ func (h *held) take(bytes int64) (freed <-chan struct{}, err error) {
 		}}
 	case more > h.free():
 		h.wanted = charged
-		return h.freed, nil
+		return h.freed.Next(), nil
 	}
 	h.charged = charged
 	h.add(more)
@@ -193,7 +193,7 @@ func (h *held) takeWanted() (freed <-chan struct{}, err error) {
 	defer h.mu.Unlock()
 	free := h.bytes + h.free()
 	if h.wanted > free {
-		return h.freed, nil
+		return h.freed.Next(), nil
 	}
 	h.reserved = max(h.wanted, min(2*h.wanted, free, h.largest))
 	h.add(h.reserved - h.bytes)
@@ -234,8 +234,7 @@ func (h *held) add(bytes int64) {
 		delete(b.users, h.user)
 	}
 	if bytes < 0 {
-		close(b.freed)
-		b.freed = make(chan struct{})
+		b.freed.Send()
 	}
 }
 

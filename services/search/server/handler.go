@@ -19,6 +19,7 @@ import (
 	"k8s.io/apiserver/pkg/endpoints/handlers/responsewriters"
 	"k8s.io/klog/v2"
 
+	"github.com/tripod-k8s/tripod/internal/service"
 	"github.com/tripod-k8s/tripod/services/search/apis/search/v1beta1"
 	"github.com/tripod-k8s/tripod/services/search/options"
 	"github.com/tripod-k8s/tripod/services/search/query"
@@ -382,16 +383,12 @@ func asStatus(ctx context.Context, err error) error {
 	return unavailable("the database of search does not answer: try again later")
 }
 
-var codecs = serializer.NewCodecFactory(statusScheme())
-
-// statusScheme has the kinds that every API answers with besides its own.
-func statusScheme() *runtime.Scheme {
-	scheme, unversioned := runtime.NewScheme(), schema.GroupVersion{Version: "v1"}
-	metav1.AddToGroupVersion(scheme, unversioned)
-	scheme.AddUnversionedTypes(unversioned, &metav1.Status{}, &metav1.APIVersions{}, &metav1.APIGroupList{}, &metav1.APIGroup{},
-		&metav1.APIResourceList{})
-	return scheme
-}
+// codecs encode errors.
+var codecs = func() serializer.CodecFactory {
+	scheme := runtime.NewScheme()
+	service.AddUnversioned(scheme)
+	return serializer.NewCodecFactory(scheme)
+}()
 
 func writeError(w http.ResponseWriter, req *http.Request, group, version string, err error) {
 	responsewriters.ErrorNegotiated(err, codecs, schema.GroupVersion{Group: group, Version: version}, w, req)

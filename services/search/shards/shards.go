@@ -23,6 +23,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/klog/v2"
 
+	"github.com/tripod-k8s/tripod/internal/broadcast"
 	"github.com/tripod-k8s/tripod/services/search/store"
 )
 
@@ -50,8 +51,8 @@ type Shards struct {
 	mu sync.Mutex
 	// alive are the replicas that share the work, in order. It is nil until the first look is over.
 	alive []string
-	// changed is closed when alive changes.
-	changed chan struct{}
+	// changed wakes those that wait for alive to change.
+	changed broadcast.Broadcast
 
 	// began is when the replica first saw the others.
 	began     time.Time
@@ -71,7 +72,7 @@ func New(s *store.Store, t Timing) (*Shards, error) {
 		return nil, fmt.Errorf("find the host name: %w", err)
 	}
 	const longest = 200 // the column takes 253
-	return &Shards{store: s, self: host[:min(len(host), longest)] + "/" + rand.Text(), Timing: t, changed: make(chan struct{})}, nil
+	return &Shards{store: s, self: host[:min(len(host), longest)] + "/" + rand.Text(), Timing: t}, nil
 }
 
 // Run gives signs of life, and watches those of others, until the context ends. Then others know at once that this replica is gone.
@@ -147,8 +148,7 @@ func (s *Shards) set(alive []string) {
 	}
 	klog.InfoS("Replicas share the copying of clusters", "replicas", alive, "self", s.self)
 	s.alive = alive
-	close(s.changed)
-	s.changed = make(chan struct{})
+	s.changed.Send()
 }
 
 // Changed returns a channel that is closed when work may have changed hands.
@@ -156,9 +156,7 @@ func (s *Shards) Changed() <-chan struct{} {
 	if s == nil {
 		return nil
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.changed
+	return s.changed.Next()
 }
 
 // Alone reports whether this replica does everything.

@@ -71,7 +71,7 @@ func TestWhoIsAlive(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := &Shards{self: "me", Timing: Standard, changed: make(chan struct{})}
+			s := &Shards{self: "me", Timing: Standard}
 			began := time.Now()
 			for _, step := range steps {
 				gone := s.look(step.beats, began.Add(step.after))
@@ -88,7 +88,7 @@ var quick = Timing{Beat: 10 * time.Millisecond, FirstLook: 2 * time.Second, Dead
 func TestReplicasShareTheWork(t *testing.T) {
 	s, err := store.Open(storetest.SQLite(t))
 	require.NoError(t, err)
-	t.Cleanup(func() { s.Close() }) //nolint:errcheck // the test is over
+	t.Cleanup(func() { s.Close() })
 	require.NoError(t, s.Migrate(t.Context()))
 	start := func() (*Shards, func()) {
 		one, err := New(s, quick)

@@ -18,6 +18,7 @@ import (
 
 	"k8s.io/klog/v2"
 
+	"github.com/tripod-k8s/tripod/internal/broadcast"
 	"github.com/tripod-k8s/tripod/services/search/store"
 	"github.com/tripod-k8s/tripod/services/search/store/database"
 	"github.com/tripod-k8s/tripod/services/search/store/history"
@@ -64,8 +65,8 @@ type Cache struct {
 	floor, top int64
 	// rights is the last change of rights in any cluster at top, or later.
 	rights int64
-	// changed is closed when there is news.
-	changed chan struct{}
+	// changed wakes watches when there is news.
+	changed broadcast.Broadcast
 	// replaced counts how often the database has gone back.
 	replaced int
 	// away is set if the database does not answer.
@@ -76,7 +77,7 @@ type Cache struct {
 func New(s *store.Store) *Cache {
 	return &Cache{
 		store: s, keptBytes: Memory, awayAfter: awayAfter,
-		watches: map[int64]int{}, since: map[int64]int64{}, top: -1, changed: make(chan struct{}),
+		watches: map[int64]int{}, since: map[int64]int64{}, top: -1,
 	}
 }
 
@@ -181,7 +182,7 @@ func (s *Subscription) kept(after int64) (h history.History, news <-chan struct{
 		known = known && read && after >= since
 	}
 	if !known {
-		return h, f.changed, false, nil
+		return h, f.changed.Next(), false, nil
 	}
 	h.UpTo, h.Rights = f.top, f.rights
 	size := 0
@@ -197,7 +198,7 @@ func (s *Subscription) kept(after int64) (h history.History, news <-chan struct{
 		size += t.Size()
 		h.Transitions = append(h.Transitions, t)
 	}
-	return h, f.changed, true, nil
+	return h, f.changed.Next(), true, nil
 }
 
 // run reads until the context ends.
@@ -229,14 +230,8 @@ func (f *Cache) setAway(away bool) {
 	defer f.mu.Unlock()
 	if f.away != away {
 		f.away = away
-		f.notify()
+		f.changed.Send()
 	}
-}
-
-// notify wakes all watches.
-func (f *Cache) notify() {
-	close(f.changed)
-	f.changed = make(chan struct{})
 }
 
 // read reads what is new. The first time, it only finds out where that begins.
@@ -275,7 +270,7 @@ func (f *Cache) begin(last int64, begun bool) {
 		f.replaced++
 	}
 	f.clear(last)
-	f.notify()
+	f.changed.Send()
 }
 
 // skip forgets what is in memory.
@@ -283,7 +278,7 @@ func (f *Cache) skip(to int64) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.clear(to)
-	f.notify()
+	f.changed.Send()
 }
 
 func (f *Cache) clear(at int64) {
@@ -322,5 +317,5 @@ func (f *Cache) append(h history.History) {
 		f.floor = f.kept[drop].Revision
 	}
 	f.kept = slices.Delete(f.kept, 0, drop)
-	f.notify()
+	f.changed.Send()
 }

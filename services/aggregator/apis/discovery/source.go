@@ -27,6 +27,7 @@ import (
 	discoveryendpoint "k8s.io/apiserver/pkg/endpoints/discovery/aggregated"
 	"k8s.io/klog/v2"
 
+	"github.com/tripod-k8s/tripod/internal/broadcast"
 	"github.com/tripod-k8s/tripod/internal/hop/parts"
 	"github.com/tripod-k8s/tripod/internal/hop/recovery"
 	"github.com/tripod-k8s/tripod/services/aggregator/apis/apiservices"
@@ -82,8 +83,8 @@ type Source struct {
 	etag string
 	// begun counts fetches. current is the number of the last one that succeeded.
 	begun, current int
-	// changed is closed, and replaced, when a fetch succeeds or a group-version is shown.
-	changed chan struct{}
+	// changed wakes Await when a fetch succeeds or a group-version is shown.
+	changed broadcast.Broadcast
 	// document is the last one, by group-version.
 	document map[metav1.GroupVersion]apidiscoveryv2.APIVersionDiscovery
 	// served are the group-versions of this backend in the merged document.
@@ -93,11 +94,10 @@ type Source struct {
 // NewSource returns the source of a backend's document.
 func NewSource(config Config) *Source {
 	s := &Source{
-		Config:  config,
-		kicked:  make(chan struct{}, 1),
-		asked:   make(chan struct{}, 1),
-		changed: make(chan struct{}),
-		served:  map[metav1.GroupVersion]bool{},
+		Config: config,
+		kicked: make(chan struct{}, 1),
+		asked:  make(chan struct{}, 1),
+		served: map[metav1.GroupVersion]bool{},
 	}
 	s.Backend.Subscribe(s.Kick)
 	return s
@@ -135,7 +135,7 @@ func (s *Source) Await(ctx context.Context, gv schema.GroupVersion) {
 	signal(s.asked)
 	for {
 		s.mu.Lock()
-		seen, fetched, there, changed := s.seen, s.current > before, s.served[metav1.GroupVersion(gv)], s.changed
+		seen, fetched, there, changed := s.seen, s.current > before, s.served[metav1.GroupVersion(gv)], s.changed.Next()
 		s.mu.Unlock()
 		switch {
 		case !seen, fetched && there:
@@ -174,14 +174,8 @@ func (s *Source) Reconsider(gv schema.GroupVersion) {
 		s.origin(of).RemoveGroupVersion(of)
 	case shown && there && !s.served[of]:
 		s.put(gv.Group, version)
-		s.notify()
+		s.changed.Send()
 	}
-}
-
-// notify wakes up those who wait in Await. The caller holds the mutex.
-func (s *Source) notify() {
-	close(s.changed)
-	s.changed = make(chan struct{})
 }
 
 // Run keeps the document fresh until the context ends.
@@ -288,7 +282,7 @@ func (s *Source) succeeded(number int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.current = number
-	s.notify()
+	s.changed.Send()
 }
 
 func decode(document io.Reader) (*apidiscoveryv2.APIGroupDiscoveryList, error) {
@@ -366,7 +360,7 @@ func (s *Source) origin(gv metav1.GroupVersion) discoveryendpoint.ResourceManage
 	source := discoveryendpoint.BuiltinSource
 	switch {
 	case s.Rank > 0:
-		source = discoveryendpoint.CRDSource + discoveryendpoint.Source(s.Rank) //nolint:gosec // the place in a list
+		source = discoveryendpoint.CRDSource + discoveryendpoint.Source(s.Rank)
 	case s.Backend.Name() == upstream.Extensions && gv.Group != apiextensionsv1.GroupName:
 		source = discoveryendpoint.CRDSource
 	}
