@@ -10,7 +10,6 @@ import (
 	"io"
 	"slices"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -19,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/cli-runtime/pkg/printers"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
@@ -264,10 +264,10 @@ func List(ctx context.Context, clusters dynamic.ResourceInterface) ([]Cluster, e
 
 // Print prints clusters as a table.
 func Print(out io.Writer, all []Cluster) error {
-	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(table, "NAME\tREADY\tVERSION\tSERVER\tMESSAGE") //nolint:errcheck // Flush returns it
+	table := printers.GetNewTabWriter(out)
+	fmt.Fprintln(table, "NAME\tREADY\tVERSION\tSERVER\tMESSAGE")
 	for _, c := range all {
-		fmt.Fprintf(table, "%s\t%v\t%s\t%s\t%s\n", c.Name, c.Ready, c.Version, c.Server, c.Message) //nolint:errcheck // Flush returns it
+		fmt.Fprintf(table, "%s\t%v\t%s\t%s\t%s\n", c.Name, c.Ready, c.Version, c.Server, c.Message)
 	}
 	return table.Flush()
 }

@@ -170,10 +170,10 @@ func TestClustersAreListed(t *testing.T) {
 	require.NoError(t, err)
 	var out bytes.Buffer
 	require.NoError(t, Print(&out, all))
-	assert.Equal(t, `NAME     READY  VERSION  SERVER     MESSAGE
-east     true   v1       https://x  1 of 2 resources are copied, 1 cannot be copied (kubectl get pediaclusters -o yaml says why)
-failing  true   v1       https://x  all 2 resources are copied, 1 not kept up to date now (kubectl get pediaclusters -o yaml says why)
-lost     false                      search does not reach the cluster now, and answers from its last copy: connection refused
-west     false                      search has not reached the cluster: connection refused
+	assert.Equal(t, `NAME      READY   VERSION   SERVER      MESSAGE
+east      true    v1        https://x   1 of 2 resources are copied, 1 cannot be copied (kubectl get pediaclusters -o yaml says why)
+failing   true    v1        https://x   all 2 resources are copied, 1 not kept up to date now (kubectl get pediaclusters -o yaml says why)
+lost      false                         search does not reach the cluster now, and answers from its last copy: connection refused
+west      false                         search has not reached the cluster: connection refused
 `, out.String())
 }

@@ -48,7 +48,7 @@ func (r *Removal) Remove(ctx context.Context, names []string, out io.Writer) err
 			failures = append(failures, err)
 			continue
 		}
-		fmt.Fprintf(out, "%s is removed\n", name) //nolint:errcheck // it is only news
+		fmt.Fprintf(out, "%s is removed\n", name)
 	}
 	return errors.Join(failures...)
 }

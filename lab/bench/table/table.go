@@ -9,7 +9,8 @@ import (
 	"io"
 	"slices"
 	"strings"
-	"text/tabwriter"
+
+	"k8s.io/cli-runtime/pkg/printers"
 )
 
 // Table is a table for people.
@@ -23,7 +24,7 @@ type Table struct {
 func Write(w io.Writer, tables []Table) error {
 	for _, t := range tables {
 		fmt.Fprintf(w, "\n%s\n\n", t.Title)
-		aligned := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+		aligned := printers.GetNewTabWriter(w)
 		for _, cells := range append([][]string{t.Header}, t.Rows...) {
 			fmt.Fprintln(aligned, strings.Join(cells, "\t"))
 		}

@@ -8,13 +8,13 @@ import (
 	"fmt"
 	"io"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/aymanbagabas/go-udiff"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/duration"
+	"k8s.io/cli-runtime/pkg/printers"
 	"sigs.k8s.io/yaml"
 )
 
@@ -36,8 +36,8 @@ func (a *Answer) Summary(out io.Writer, now time.Time) error {
 		_, err := fmt.Fprintln(out, "Nothing has changed.")
 		return err
 	}
-	table := tabwriter.NewWriter(out, 0, 0, 3, ' ', 0)
-	fmt.Fprintln(table, "LAST CHANGE\tCLUSTER\tNAMESPACE\tOBJECT\tCHANGE") //nolint:errcheck // Flush has it
+	table := printers.GetNewTabWriter(out)
+	fmt.Fprintln(table, "LAST CHANGE\tCLUSTER\tNAMESPACE\tOBJECT\tCHANGE")
 	for i := range a.Changes {
 		c := &a.Changes[i]
 		ago := "<unknown>"
@@ -51,7 +51,7 @@ func (a *Answer) Summary(out io.Writer, now time.Time) error {
 		if more := len(c.Fields) - shownFields; more > 0 {
 			what += fmt.Sprintf(" and %d more", more)
 		}
-		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\n", ago, c.Cluster, c.Namespace, c.object(), what) //nolint:errcheck // Flush has it
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\n", ago, c.Cluster, c.Namespace, c.object(), what)
 	}
 	return table.Flush()
 }

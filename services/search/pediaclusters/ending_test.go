@@ -27,7 +27,7 @@ import (
 func TestAMemberThatDoesNotEndHoldsUpNoOther(t *testing.T) {
 	s, err := store.Open("sqlite:" + filepath.Join(t.TempDir(), "search.db"))
 	require.NoError(t, err)
-	defer s.Close() //nolint:errcheck // the test is over
+	defer s.Close()
 	require.NoError(t, s.Migrate(t.Context()))
 	client := fake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), map[schema.GroupVersionResource]string{clusters: "PediaClusterList", resources: "ClusterSyncResourcesList"})
 	door, err := member.NewDoor(member.Standard())

@@ -28,7 +28,7 @@ import (
 func TestARemovalHoldsUpNothing(t *testing.T) {
 	s, err := store.Open("sqlite:" + filepath.Join(t.TempDir(), "search.db"))
 	require.NoError(t, err)
-	defer s.Close() //nolint:errcheck // the test is over
+	defer s.Close()
 	require.NoError(t, s.Migrate(t.Context()))
 	pediaCluster := func(name, uid string) *unstructured.Unstructured {
 		return &unstructured.Unstructured{Object: map[string]any{

@@ -13,7 +13,8 @@ import (
 	"sync"
 	"time"
 
-	"gopkg.in/go-jose/go-jose.v2/jwt"
+	"github.com/go-jose/go-jose/v4"
+	"github.com/go-jose/go-jose/v4/jwt"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -77,9 +78,14 @@ type account struct {
 	issued, expires time.Time
 }
 
+// signatures are the algorithms that API servers sign tokens with, themselves or by an external signer (KEP-740).
+var signatures = []jose.SignatureAlgorithm{
+	jose.RS256, jose.RS384, jose.RS512, jose.PS256, jose.PS384, jose.PS512, jose.ES256, jose.ES384, jose.ES512, jose.EdDSA,
+}
+
 // accountOf reads a token of a service account.
 func accountOf(token string) (*account, error) {
-	parsed, err := jwt.ParseSigned(token)
+	parsed, err := jwt.ParseSigned(token, signatures)
 	if err != nil {
 		return nil, errors.New("it is not a token of a service account")
 	}

@@ -5,16 +5,17 @@ package pediaclusters
 
 import (
 	"context"
+	"crypto/ed25519"
 	"encoding/base64"
 	"errors"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/go-jose/go-jose/v4"
+	"github.com/go-jose/go-jose/v4/jwt"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-	"gopkg.in/go-jose/go-jose.v2"
-	"gopkg.in/go-jose/go-jose.v2/jwt"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -30,9 +31,11 @@ import (
 // tokenFor returns a token with some claims.
 func tokenFor(t *testing.T, subject string, issued, expires *jwt.NumericDate) string {
 	t.Helper()
-	signer, err := jose.NewSigner(jose.SigningKey{Algorithm: jose.HS256, Key: make([]byte, 32)}, nil)
+	_, key, err := ed25519.GenerateKey(nil)
 	require.NoError(t, err)
-	token, err := jwt.Signed(signer).Claims(jwt.Claims{Subject: subject, IssuedAt: issued, Expiry: expires}).CompactSerialize()
+	signer, err := jose.NewSigner(jose.SigningKey{Algorithm: jose.EdDSA, Key: key}, nil)
+	require.NoError(t, err)
+	token, err := jwt.Signed(signer).Claims(jwt.Claims{Subject: subject, IssuedAt: issued, Expiry: expires}).Serialize()
 	require.NoError(t, err)
 	return token
 }
