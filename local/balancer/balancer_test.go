@@ -37,13 +37,13 @@ func startServer(t *testing.T, handle func(*net.TCPConn)) *server {
 				return
 			}
 			serving.Go(func() {
-				defer connection.Close() //nolint:errcheck // the test looks at the other end
+				defer connection.Close()
 				handle(connection.(*net.TCPConn))
 			})
 		}
 	})
 	stop := sync.OnceFunc(func() {
-		listener.Close() //nolint:errcheck // it is only to end
+		listener.Close()
 		serving.Wait()
 	})
 	t.Cleanup(stop)
@@ -76,7 +76,7 @@ func connect(t *testing.T, b *Balancer) *net.TCPConn {
 	t.Helper()
 	connection, err := net.Dial("tcp", fmt.Sprintf("127.0.0.1:%d", b.Port()))
 	require.NoError(t, err)
-	t.Cleanup(func() { connection.Close() }) //nolint:errcheck // only for this test
+	t.Cleanup(func() { connection.Close() })
 	return connection.(*net.TCPConn)
 }
 
