@@ -95,7 +95,7 @@ func read(t *testing.T, path string) map[string]string {
 	t.Helper()
 	file, err := os.Open(path)
 	require.NoError(t, err)
-	defer file.Close() //nolint:errcheck // it is only read
+	defer file.Close()
 	compressed, err := gzip.NewReader(file)
 	require.NoError(t, err)
 	found := map[string]string{}

@@ -130,7 +130,7 @@ func TestWhatIsWrongIsSaid(t *testing.T) {
 	other := clock()
 	other.Name = "other"
 	silent := filepath.Join(t.TempDir(), "tripod")
-	require.NoError(t, os.WriteFile(silent, []byte("#!/bin/sh\necho no room >&2\nexit 3\n"), 0o700)) //nolint:gosec // it is a program
+	require.NoError(t, os.WriteFile(silent, []byte("#!/bin/sh\necho no room >&2\nexit 3\n"), 0o700))
 	for name, test := range map[string]struct {
 		options apitest.Options
 		service apiservice.Service

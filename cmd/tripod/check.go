@@ -86,7 +86,7 @@ type checked struct {
 // report prints what a check does: each step for people, and one object for programs, also if the check fails.
 func report(out io.Writer, format string, run func(step func(check.Step)) error) error {
 	if format != formatJSON {
-		return run(func(s check.Step) { fmt.Fprintf(out, "%-9s %s\n", s.Done, s.What) }) //nolint:errcheck // the result is the error
+		return run(func(s check.Step) { fmt.Fprintf(out, "%-9s %s\n", s.Done, s.What) })
 	}
 	result := checked{Steps: []check.Step{}, Warnings: []string{}} // empty lists, not null
 	err := run(func(s check.Step) {

@@ -130,7 +130,7 @@ func (o *connection) run(ctx context.Context, name string, command []string, out
 		return err
 	}
 	tunnel, err := connect.Open(connecting, release, connect.Options{
-		Config: config, Client: client, Port: o.port, Say: func(line string) { fmt.Fprintln(news, line) }, //nolint:errcheck // it is only news
+		Config: config, Client: client, Port: o.port, Say: func(line string) { fmt.Fprintln(news, line) },
 	})
 	if err != nil {
 		return err
@@ -219,7 +219,7 @@ func (c exitCode) Error() string { return fmt.Sprintf("the command ended with ex
 
 // runConnected runs a command with a kubeconfig. A terminal sends SIGINT and SIGQUIT to the command, too, so only the others are passed on.
 func runConnected(ctx context.Context, kubeconfig string, command []string, signals <-chan os.Signal) error {
-	child := exec.CommandContext(ctx, command[0], command[1:]...) //nolint:gosec // the user's own command
+	child := exec.CommandContext(ctx, command[0], command[1:]...)
 	child.Stdin, child.Stdout, child.Stderr = os.Stdin, os.Stdout, os.Stderr
 	child.Env = append(os.Environ(), clientcmd.RecommendedConfigPathEnvVar+"="+kubeconfig)
 	if err := child.Start(); err != nil {

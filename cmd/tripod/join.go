@@ -102,7 +102,7 @@ func readOptional(flag, file string) ([]byte, error) {
 	if file == "" {
 		return nil, nil
 	}
-	content, err := os.ReadFile(file) //nolint:gosec // the user names it
+	content, err := os.ReadFile(file)
 	if err != nil {
 		return nil, fmt.Errorf("--%s: %w", flag, err)
 	}

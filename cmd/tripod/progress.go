@@ -17,7 +17,7 @@ import (
 func progressTo(out io.Writer) func(line string) {
 	began := time.Now()
 	return func(line string) {
-		fmt.Fprintf(out, "%7s  %s\n", process.Seconds(time.Since(began)), line) //nolint:errcheck // it is only news
+		fmt.Fprintf(out, "%7s  %s\n", process.Seconds(time.Since(began)), line)
 	}
 }
 

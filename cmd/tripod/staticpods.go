@@ -98,7 +98,7 @@ func writeStaticPods(ctx context.Context, out io.Writer, pods kubeapiserver.Stat
 		return fmt.Errorf("%s: %w", manifest, err)
 	}
 	say := func(said string) {
-		fmt.Fprintln(out, said) //nolint:errcheck // it is not read then
+		fmt.Fprintln(out, said)
 	}
 	for _, note := range made.Notes {
 		say("note: " + note)

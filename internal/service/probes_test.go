@@ -54,7 +54,7 @@ func TestStart(t *testing.T) {
 	}
 	resp, err := http.Get("http://" + address + "/livez")
 	require.NoError(t, err)
-	defer resp.Body.Close() //nolint:errcheck // it was read
+	defer resp.Body.Close()
 	if body, _ := io.ReadAll(resp.Body); resp.StatusCode != http.StatusOK || string(body) != "ok" {
 		t.Errorf("answer is %d %q", resp.StatusCode, body)
 	}

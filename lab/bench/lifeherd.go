@@ -117,7 +117,7 @@ func (p *population) inform(ctx context.Context, client *load.Client, known func
 	events := bufio.NewReaderSize(body, 8<<10)
 	for {
 		if _, err := events.ReadSlice('\n'); err != nil && !errors.Is(err, bufio.ErrBufferFull) {
-			return nil //nolint:nilerr // however it ended
+			return nil
 		}
 	}
 }

@@ -142,7 +142,7 @@ func readTests(cmd *exec.Cmd, log io.Writer) (found map[string]result, suite str
 	go func() {
 		var err error
 		found, suite, err = readEvents(reader, log)
-		reader.CloseWithError(err) //nolint:errcheck // it returns nil
+		reader.CloseWithError(err)
 		read <- err
 	}()
 	err = cmd.Run()

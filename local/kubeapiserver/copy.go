@@ -47,7 +47,7 @@ func copyProgram(from, to string) (err error) {
 			err = fmt.Errorf("cannot copy %s to %s: %w", from, to, err)
 		}
 	}()
-	content, err := os.Open(from) //nolint:gosec // a program of Tripod
+	content, err := os.Open(from)
 	if err != nil {
 		return err
 	}

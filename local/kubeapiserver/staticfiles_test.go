@@ -232,7 +232,7 @@ func TestFilesThatNoStaticPodCanHave(t *testing.T) {
 func TestUsersOfStaticPods(t *testing.T) {
 	ownSocket, err := net.Listen("unix", filepath.Join(t.TempDir(), "kms.sock"))
 	require.NoError(t, err)
-	defer ownSocket.Close() //nolint:errcheck // at the end
+	defer ownSocket.Close()
 	kms := files(t, map[string]string{"encryption.yaml": "apiVersion: apiserver.config.k8s.io/v1\nkind: EncryptionConfiguration\nresources:\n" +
 		"- {resources: [secrets], providers: [{kms: {apiVersion: v2, name: k, endpoint: 'unix://" + ownSocket.Addr().String() + "'}}]}"})
 	root := corev1.Capabilities{Drop: []corev1.Capability{"ALL"}}

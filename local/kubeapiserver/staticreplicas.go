@@ -186,11 +186,10 @@ func (r staticReplica) podName() string {
 
 func (n *node) ports(r staticReplica) localPorts {
 	if place := n.number(r.service); place >= 0 {
-		//nolint:gosec // less than 300
 		first := int32(firstPartitionPort + partitionPorts*(maxStaticReplicas*place+r.number-1))
 		return localPorts{first, first + 1, first + 2}
 	}
-	first, further := firstPorts[r.service], int32(portStep*(r.number-1)) //nolint:gosec // less than 100
+	first, further := firstPorts[r.service], int32(portStep*(r.number-1))
 	return localPorts{first.serving + further, first.grpc + further, first.probes + further}
 }
 

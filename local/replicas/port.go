@@ -28,7 +28,7 @@ func ReservePort() (*Port, error) {
 	const tries = 200
 	var err error
 	for range tries {
-		address := net.JoinHostPort("127.0.0.1", strconv.Itoa(firstPort+rand.IntN(lastPort-firstPort+1))) //nolint:gosec // a port is no secret
+		address := net.JoinHostPort("127.0.0.1", strconv.Itoa(firstPort+rand.IntN(lastPort-firstPort+1)))
 		var listener net.Listener
 		if listener, err = net.Listen("tcp", address); err == nil {
 			return &Port{listener: listener.(*net.TCPListener), address: address}, nil

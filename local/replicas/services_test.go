@@ -41,7 +41,7 @@ func connect(t *testing.T, store *certs.Store, from, to string) error {
 	server := &tls.Config{Certificates: []tls.Certificate{pair}, ClientCAs: client.RootCAs, ClientAuth: tls.RequireAndVerifyClientCert}
 	listener, err := tls.Listen("tcp", "127.0.0.1:0", server)
 	require.NoError(t, err)
-	defer listener.Close() //nolint:errcheck // only for this test
+	defer listener.Close()
 	accepted := make(chan error, 1)
 	go func() {
 		connection, err := listener.Accept()
@@ -49,7 +49,7 @@ func connect(t *testing.T, store *certs.Store, from, to string) error {
 			accepted <- err
 			return
 		}
-		defer connection.Close() //nolint:errcheck // only for this test
+		defer connection.Close()
 		accepted <- connection.(*tls.Conn).HandshakeContext(t.Context())
 	}()
 	dialer := tls.Dialer{Config: client}
@@ -57,7 +57,7 @@ func connect(t *testing.T, store *certs.Store, from, to string) error {
 	if err != nil {
 		return errors.Join(err, listener.Close(), <-accepted)
 	}
-	defer connection.Close() //nolint:errcheck // only for this test
+	defer connection.Close()
 	return <-accepted
 }
 

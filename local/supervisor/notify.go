@@ -31,7 +31,7 @@ func notifyOnceAllServe(dir string, processes []process.Process) (end func(), er
 	var sockets []*net.UnixConn
 	var readers sync.WaitGroup
 	var starting atomic.Int32
-	starting.Store(int32(len(processes))) //nolint:gosec // three
+	starting.Store(int32(len(processes)))
 	end = func() {
 		for _, socket := range sockets {
 			_ = socket.Close() // ends its reader

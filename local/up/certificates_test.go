@@ -90,6 +90,6 @@ func TestKubeconfigIsOfAnAdministrator(t *testing.T) {
 	require.NoError(t, err)
 	response, err := client.Get(config.Host)
 	require.NoError(t, err)
-	defer response.Body.Close() //nolint:errcheck // it is empty
+	defer response.Body.Close()
 	assert.Equal(t, http.StatusNoContent, response.StatusCode, "answer is %s", response.Status)
 }

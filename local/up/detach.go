@@ -138,7 +138,7 @@ func copyUntilReady(lines io.Reader, out io.Writer) bool {
 		if line == readyMessage+"\n" {
 			return true
 		}
-		fmt.Fprint(out, line) //nolint:errcheck // it is only news
+		fmt.Fprint(out, line)
 	}
 }
 

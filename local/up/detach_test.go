@@ -100,7 +100,7 @@ func TestASecondInstanceIsNotStarted(t *testing.T) {
 	dataDir := DataDir(shortTempDir(t))
 	lock, err := dataDir.open()
 	require.NoError(t, err)
-	defer lock.Close() //nolint:errcheck // it was only read
+	defer lock.Close()
 	_, err = detach(t.Context(), t, dataDir, `echo started > `+dataDir.log("started"))
 	assert.ErrorContains(t, err, "another tripod up")
 	_, err = os.Stat(dataDir.log("started"))

@@ -177,7 +177,7 @@ func TestAnInstanceThatDoesNotStop(t *testing.T) {
 	d := makeInstance(t, DefaultName)
 	lock, err := d.open()
 	require.NoError(t, err)
-	defer lock.Close() //nolint:errcheck // it was only read
+	defer lock.Close()
 	ctx, cancel := context.WithCancelCause(t.Context())
 	control, err := startControl(t.Context(), d, &fake{stopped: func() { cancel(errors.New("not done in time")) }})
 	require.NoError(t, err)

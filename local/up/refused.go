@@ -68,11 +68,11 @@ func (u *unused) finish() error {
 	}
 	defer lock.Close() //nolint:errcheck // the lock ends with it
 	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
-		return nil //nolint:nilerr // another instance uses the directory now
+		return nil
 	}
 	// Remove leaves a directory with keys.
 	if err := os.Remove(u.dir.pki()); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil //nolint:nilerr // the instance has keys
+		return nil
 	}
 	return u.leave()
 }

@@ -91,7 +91,7 @@ func TestAggregatorsServeAtPortsInARow(t *testing.T) {
 
 	taken, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", first+1))
 	require.NoError(t, err)
-	defer taken.Close() //nolint:errcheck // only held
+	defer taken.Close()
 	if _, _, err := i.place(replica, 1); err == nil || err.Error() != fmt.Sprintf("port %d of 127.0.0.1 is already in use", first+1) {
 		t.Errorf("error for a port that is taken is %v", err)
 	}
@@ -99,7 +99,7 @@ func TestAggregatorsServeAtPortsInARow(t *testing.T) {
 	if i.balancer, err = balancer.Listen("127.0.0.1:0"); err != nil {
 		t.Fatal(err)
 	}
-	defer i.balancer.Close() //nolint:errcheck // only held
+	defer i.balancer.Close()
 	expect(1, replica.Port())
 }
 

@@ -127,7 +127,7 @@ func (s *SampleServer) Command(name string, port int) Command {
 
 // APIService returns the registration of the server, by a Service in its namespace.
 func (s *SampleServer) APIService(service string, port int) *apiregistrationv1.APIService {
-	servicePort := int32(port) //nolint:gosec // a port
+	servicePort := int32(port)
 	return &apiregistrationv1.APIService{
 		ObjectMeta: metav1.ObjectMeta{Name: "v1alpha1.wardle.example.com"},
 		Spec: apiregistrationv1.APIServiceSpec{

@@ -52,7 +52,7 @@ func (s *server) as(t testing.TB, user string) *clientv3.Client {
 	require.NoError(t, err)
 	client, err := Connect([]string{s.url}, s.ca.File(), s.store.CertFile(user), s.store.KeyFile(user))
 	require.NoError(t, err)
-	t.Cleanup(func() { client.Close() }) //nolint:errcheck // nothing is pending
+	t.Cleanup(func() { client.Close() })
 	return client
 }
 
@@ -183,7 +183,7 @@ func TestASnapshotIsForRoot(t *testing.T) {
 		if (err == nil) != (user == Root) {
 			t.Errorf("%s: %v", user, err)
 		}
-		reader.Close() //nolint:errcheck // it was only tried
+		reader.Close()
 	}
 }
 
@@ -241,7 +241,7 @@ func TestAdministratorsMayDoEverything(t *testing.T) {
 func TestAwaitSaysWhichEtcdDoesNotAnswer(t *testing.T) {
 	client, err := Connect([]string{"http://127.0.0.1:1"}, "", "", "")
 	require.NoError(t, err)
-	defer client.Close() //nolint:errcheck // nothing is pending
+	defer client.Close()
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
 	defer cancel()
 	assert.ErrorContains(t, Await(ctx, client), "etcd at http://127.0.0.1:1 does not answer")

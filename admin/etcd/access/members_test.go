@@ -70,7 +70,7 @@ func TestNoUsersInAnEtcdThatDoesNotEnforceThem(t *testing.T) {
 			members[0].members = list
 			client, err := Connect(list[0].ClientURLs, "", "", "")
 			require.NoError(t, err)
-			defer client.Close() //nolint:errcheck // nothing is pending
+			defer client.Close()
 			err = Apply(t.Context(), client, Options{Prefix: "/registry", Progress: func(line string) { t.Errorf("changed: %s", line) }})
 			assert.ErrorContains(t, err, test.want)
 		})

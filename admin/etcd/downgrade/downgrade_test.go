@@ -35,7 +35,7 @@ func start(t *testing.T) *clientv3.Client {
 	url, _ := embeddedtest.Start(t, embedded.Options{DataDir: t.TempDir(), LogLevel: "error"})
 	client, err := access.Connect([]string{url}, "", "", "")
 	require.NoError(t, err)
-	t.Cleanup(func() { client.Close() }) //nolint:errcheck // the test is over
+	t.Cleanup(func() { client.Close() })
 	return client
 }
 

@@ -81,7 +81,7 @@ func start(t *testing.T, quota int64) *cluster {
 	}
 	client, err := access.Connect([]string{configs[0].ListenClientUrls[0].String()}, "", "", "")
 	require.NoError(t, err)
-	t.Cleanup(func() { client.Close() }) //nolint:errcheck // the test is over
+	t.Cleanup(func() { client.Close() })
 	c.client = client
 	c.await(t, func(members []Member) bool { return len(members) == 3 && Problems(members) == nil })
 	for i := range spare {

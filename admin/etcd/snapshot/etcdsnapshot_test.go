@@ -32,7 +32,7 @@ func start(t *testing.T, dir string) (url string, client *clientv3.Client, stop 
 	url, stop = embeddedtest.Start(t, embedded.Options{DataDir: dir})
 	client, err := clientv3.New(clientv3.Config{Endpoints: []string{url}, Logger: zap.NewNop()})
 	require.NoError(t, err)
-	t.Cleanup(func() { client.Close() }) //nolint:errcheck // nothing is pending
+	t.Cleanup(func() { client.Close() })
 	// The client waits until etcd serves.
 	if _, err := client.Get(t.Context(), "/"); err != nil {
 		t.Fatal(err)
@@ -242,7 +242,7 @@ func TestRevisionsDoNotGoBack(t *testing.T) {
 	}
 	stop()
 	o := RestoreOptions{File: file, DataDir: data, Name: embedded.MemberName, InitialAdvertisePeerURLs: []string{embedded.PeerURL}}
-	o.BumpRevision = uint64(last - saved.Revision) //nolint:gosec // it is positive
+	o.BumpRevision = uint64(last - saved.Revision)
 	for _, restore := range []func() error{
 		func() error { _, err := PlanRestore(t.Context(), o, true); return err },
 		func() error { _, _, err := Replace(t.Context(), o); return err },

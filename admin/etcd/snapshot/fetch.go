@@ -76,7 +76,7 @@ func (o *RestoreOptions) object(ctx context.Context) (*bucket.Client, *bucket.Ob
 }
 
 func (o *RestoreOptions) download(ctx context.Context, client *bucket.Client, object *bucket.Object, path string) (s *fetched, err error) {
-	file, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600) //nolint:gosec // it is in a directory of ours
+	file, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
 	if err != nil {
 		return nil, err
 	}

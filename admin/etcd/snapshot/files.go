@@ -42,7 +42,7 @@ func isSnapshot(file, name string) bool {
 var syncFile = (*os.File).Sync
 
 func syncPath(path string) error {
-	file, err := os.Open(path) //nolint:gosec // it is ours
+	file, err := os.Open(path)
 	if err != nil {
 		return err
 	}
@@ -74,7 +74,7 @@ func prune(directory, name string, keep int) (removed []string, err error) {
 
 // verify compares a snapshot with the hash at its end, which etcd writes, and returns the hash of the rest.
 func verify(path string) (size int64, hash string, err error) {
-	file, err := os.Open(path) //nolint:gosec // the user names the file
+	file, err := os.Open(path)
 	if err != nil {
 		return 0, "", err
 	}

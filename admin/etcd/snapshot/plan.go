@@ -80,7 +80,7 @@ func PlanRestore(ctx context.Context, o RestoreOptions, replace bool) (*Plan, er
 		File: o.File, Bytes: snapshot.bytes, SHA256: snapshot.sha256, Revision: snapshot.revision, ClusterID: snapshot.clusterID,
 	}
 	if snapshot.revision > 0 {
-		plan.Snapshot.NewRevision = snapshot.revision + int64(o.BumpRevision) //nolint:gosec // etcd's revisions are far from the end
+		plan.Snapshot.NewRevision = snapshot.revision + int64(o.BumpRevision)
 	}
 	if plan.RestoredBefore {
 		return plan, nil

@@ -43,6 +43,6 @@ func availableBytes(dir string) (existing string, bytes int64, err error) {
 		if err != nil {
 			return "", 0, fmt.Errorf("cannot see how much room %s has: %w", dir, err)
 		}
-		return dir, int64(s.Bavail) * int64(s.Bsize), nil //nolint:gosec,unconvert // the types differ by system; no volume has 2^63 bytes
+		return dir, int64(s.Bavail) * int64(s.Bsize), nil //nolint:unconvert // the types differ by system; no volume has 2^63 bytes
 	}
 }

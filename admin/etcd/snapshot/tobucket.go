@@ -82,7 +82,7 @@ func (o SaveOptions) object(now time.Time) (to, folder bucket.URL, err error) {
 
 // upload uploads a snapshot and reads it back. It leaves nothing if that fails.
 func (o SaveOptions) upload(ctx context.Context, client *bucket.Client, to bucket.URL, path string, saved *Saved) (err error) {
-	file, err := os.Open(path) //nolint:gosec // it is ours
+	file, err := os.Open(path)
 	if err != nil {
 		return err
 	}

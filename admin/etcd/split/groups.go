@@ -349,7 +349,7 @@ func (m *move) keepLease(ctx context.Context, etcd *clientv3.Client) (id clientv
 		return 0, end, fmt.Errorf("cannot keep a lease: %w", err)
 	}
 	go func() {
-		for range alive { //nolint:revive // the client stops to renew it if these are not read
+		for range alive {
 		}
 	}()
 	return lease.ID, end, nil

@@ -70,7 +70,7 @@ func (g guarded) client(t *testing.T, user string) *clientv3.Client {
 	t.Helper()
 	client, err := access.Connect([]string{g.url}, g.ca.File(), g.store.CertFile(user), g.store.KeyFile(user))
 	require.NoError(t, err)
-	t.Cleanup(func() { client.Close() }) //nolint:errcheck // nothing is pending
+	t.Cleanup(func() { client.Close() })
 	return client
 }
 
@@ -115,7 +115,7 @@ func groupsOf(t *testing.T, shared, own guarded, hasOwn bool) *placement.Groups 
 	t.Cleanup(func() { // an etcd waits for the watches of its clients when it ends
 		for _, config := range there {
 			if client, err := clients.Client(&config); assert.NoError(t, err) {
-				client.Close() //nolint:errcheck // nothing is pending
+				client.Close()
 			}
 		}
 	})

@@ -98,7 +98,7 @@ func (s *opened) edit(name, content string) {
 	s.t.Helper()
 	path := s.path(name)
 	require.NoError(s.t, os.MkdirAll(filepath.Dir(path), 0o700))
-	require.NoError(s.t, os.WriteFile(path+"~", []byte(content), 0o640)) //nolint:gosec // the group may read it
+	require.NoError(s.t, os.WriteFile(path+"~", []byte(content), 0o640))
 	require.NoError(s.t, os.Rename(path+"~", path))
 }
 
@@ -478,7 +478,7 @@ func TestAnEditThatLeavesTimeAndSizeIsNotOverwritten(t *testing.T) {
 	path := s.path("default/a.yaml")
 	info, err := os.Stat(path)
 	require.NoError(t, err)
-	content, err := os.ReadFile(path) //nolint:gosec // it is the test's own
+	content, err := os.ReadFile(path)
 	require.NoError(t, err)
 	content = []byte(strings.Replace(string(content), `"1"`, `"7"`, 1))
 	require.NoError(t, os.WriteFile(path, content, 0o600))

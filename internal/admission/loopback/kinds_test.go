@@ -67,7 +67,7 @@ func TestTheRESTMapperIsResetWhenTheAggregatorAnswers(t *testing.T) {
 			close(ended)
 		}()
 		for now, want := range []int32{0: 0, 1: 0, 2: 1, 3: 2} {
-			version.Store(int32(now)) //nolint:gosec // a small number
+			version.Store(int32(now))
 			time.Sleep(5 * time.Second)
 			if got := known.count.Load(); got != want {
 				t.Errorf("at version %d the RESTMapper was reset %d times, want %d", now, got, want)

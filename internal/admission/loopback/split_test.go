@@ -173,7 +173,7 @@ func TestOtherErrorsStay(t *testing.T) {
 	require.NoError(t, err)
 	resp, err := client.Do(req)
 	if err == nil {
-		resp.Body.Close() //nolint:errcheck // it should not be there
+		resp.Body.Close()
 	}
 	assert.ErrorIs(t, err, broken)
 }

@@ -26,7 +26,7 @@ func flag(t *testing.T, address string) *BindFlag {
 func TestAPortThatIsTakenIsAnErrorThatNamesTheFlag(t *testing.T) {
 	first, err := flag(t, "127.0.0.1:0").Listen()
 	require.NoError(t, err)
-	defer first.Close() //nolint:errcheck // nothing was written
+	defer first.Close()
 	if _, err := flag(t, first.Addr().String()).Listen(); err == nil || !strings.Contains(err.Error(), "--some-bind-address") {
 		t.Errorf("error is %v", err)
 	}

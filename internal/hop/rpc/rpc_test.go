@@ -89,7 +89,7 @@ func connect(t *testing.T, address, service string, identity *trust.Options) *Co
 	t.Helper()
 	connection, err := Dial(address, service, identity, noop.NewTracerProvider())
 	require.NoError(t, err)
-	t.Cleanup(func() { connection.Close() }) //nolint:errcheck // only for this test
+	t.Cleanup(func() { connection.Close() })
 	return connection
 }
 

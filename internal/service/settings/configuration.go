@@ -141,7 +141,7 @@ func describeProvider(provider apiserver.ProviderConfiguration) (described []str
 // encrypted with it.
 func digestKey(secret string) string {
 	mac := hmac.New(sha256.New, []byte(secret))
-	mac.Write([]byte("tripod.backend.v1.Configuration.encryption")) //nolint:errcheck // it cannot fail
+	mac.Write([]byte("tripod.backend.v1.Configuration.encryption"))
 	return short(mac.Sum(nil))
 }
 

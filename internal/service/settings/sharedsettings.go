@@ -152,7 +152,7 @@ func skew(a, b string) int {
 	if one.Major() != other.Major() {
 		return math.MaxInt
 	}
-	return int(max(one.Minor(), other.Minor()) - min(one.Minor(), other.Minor())) //nolint:gosec // minor versions are small
+	return int(max(one.Minor(), other.Minor()) - min(one.Minor(), other.Minor()))
 }
 
 func names[V any](a, b map[string]V) []string {

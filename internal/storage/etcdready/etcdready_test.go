@@ -116,7 +116,7 @@ func get(address string) (int, string) {
 	if err != nil {
 		return 0, err.Error()
 	}
-	defer response.Body.Close() //nolint:errcheck // read to its end
+	defer response.Body.Close()
 	body, _ := io.ReadAll(response.Body)
 	return response.StatusCode, string(body)
 }

@@ -219,7 +219,7 @@ func (p *place) follow(revision int64) {
 		go func() {
 			p.await(p.group.own, p.consent, func(_ context.Context, kvs []*mvccpb.KeyValue) (bool, error) {
 				record, err := recordOf(kvs)
-				return err == nil && State{Record: record}.IsHome(), nil //nolint:nilerr // it says nothing of the objects
+				return err == nil && State{Record: record}.IsHome(), nil
 			})
 			p.leave()
 		}()

@@ -69,7 +69,7 @@ func (e etcds) groups(t *testing.T, hasOwn bool) *Groups {
 	t.Cleanup(func() {
 		for _, config := range []*storagebackend.Config{&shared, &own} {
 			if client, err := groups.Clients.Client(config); assert.NoError(t, err) {
-				client.Close() //nolint:errcheck // nothing is pending
+				client.Close()
 			}
 		}
 	})

@@ -83,7 +83,7 @@ func (p *place) refuseBeyond(ctx context.Context, version int64) error {
 		now := answer.Header.GetRevision()
 		p.reach(now)
 		if version > now {
-			return storage.NewTooLargeResourceVersionError(uint64(version), uint64(now), 0) //nolint:gosec // both are positive
+			return storage.NewTooLargeResourceVersionError(uint64(version), uint64(now), 0)
 		}
 		return nil
 	})

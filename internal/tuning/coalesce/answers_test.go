@@ -114,7 +114,7 @@ func TestAnAnswerThatBreaksOffIsNotComplete(t *testing.T) {
 			if err != nil {
 				return // nothing of it was sent
 			}
-			defer resp.Body.Close() //nolint:errcheck // it was only read
+			defer resp.Body.Close()
 			if got, err := io.ReadAll(resp.Body); err == nil {
 				t.Errorf("got %d bytes as if they were all", len(got))
 			}
@@ -156,7 +156,7 @@ func TestAConnectionCanBeTakenOver(t *testing.T) {
 			t.Error(err)
 			return
 		}
-		defer conn.Close() //nolint:errcheck // what was written arrived, or the test fails
+		defer conn.Close()
 		_, _ = io.WriteString(conn, "5\r\nafter\r\n0\r\n\r\n")
 	})
 	if got, err := io.ReadAll(get(t, server).Body); err != nil || string(got) != before+"after" {

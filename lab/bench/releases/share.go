@@ -135,7 +135,7 @@ func introduce(ctx context.Context, owner, guest *release.Release) error {
 	}
 	data := map[string][]byte{"ca.crt": authority.Data[corev1.TLSCertKey]}
 	for key, file := range map[string]string{corev1.TLSCertKey: store.CertFile("user"), corev1.TLSPrivateKeyKey: store.KeyFile("user")} {
-		if data[key], err = os.ReadFile(file); err != nil { //nolint:gosec // written above
+		if data[key], err = os.ReadFile(file); err != nil {
 			return err
 		}
 	}

@@ -60,7 +60,7 @@ func ready(ctx context.Context, url string, config *tls.Config) bool {
 	if err != nil {
 		return false
 	}
-	response.Body.Close() //nolint:errcheck // nothing depends on it
+	response.Body.Close()
 	return response.StatusCode == http.StatusOK
 }
 
@@ -83,7 +83,7 @@ func TestServesOnlyClientsWithACertificateUntilItsContextEnds(t *testing.T) {
 func TestBusyPortIsSaidClearly(t *testing.T) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
-	defer listener.Close() //nolint:errcheck // only for this test
+	defer listener.Close()
 	url := "http://" + listener.Addr().String()
 	err = Run(t.Context(), Options{DataDir: t.TempDir(), ClientURL: url, LogLevel: "fatal"})
 	assert.ErrorContains(t, err, "already in use: "+url)
@@ -95,7 +95,7 @@ func TestDataThatAnotherEtcdUsesAreSaidClearly(t *testing.T) {
 	require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o700))
 	db, err := os.Create(path)
 	require.NoError(t, err)
-	defer db.Close() //nolint:errcheck // only for this test
+	defer db.Close()
 	require.NoError(t, syscall.Flock(int(db.Fd()), syscall.LOCK_EX))
 	err = awaitUnlocked(t.Context(), dataDir, time.Millisecond)
 	assert.ErrorContains(t, err, "another etcd uses the data in "+dataDir)

@@ -103,7 +103,7 @@ func TestAnAnswerToARequestForATunnelEndsIfNobodyReadsIt(t *testing.T) {
 	for name, front := range frontsWith(t, requestmemory.New(little), endless) {
 		conn, err := net.Dial("tcp", front.Listener.Addr().String())
 		require.NoError(t, err)
-		defer conn.Close() //nolint:errcheck // nobody reads it
+		defer conn.Close()
 		require.NoError(t, asking(t, front.URL+"/api/v1/namespaces/a/pods/b/exec", "test").Write(conn))
 		t.Log("waiting for " + name)
 		<-ended

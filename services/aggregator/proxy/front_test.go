@@ -108,7 +108,7 @@ func endpointsAt(t *testing.T, addresses ...string) endpoints {
 	t.Helper()
 	third := upstream.NewAggregated(upstream.Aggregated{
 		Name:  "v1.third.example.com",
-		Trust: connections.NewFixedTrust(&tls.Config{InsecureSkipVerify: true}), //nolint:gosec // the server is the test's
+		Trust: connections.NewFixedTrust(&tls.Config{InsecureSkipVerify: true}),
 	})
 	third.SetAddresses(addresses)
 	return endpoints{third}
@@ -128,6 +128,6 @@ func sendTo(t *testing.T, front *httptest.Server, path string, headers http.Head
 	req.Header = headers.Clone()
 	resp, err := http.DefaultClient.Do(req)
 	require.NoError(t, err)
-	defer resp.Body.Close() //nolint:errcheck // has no body
+	defer resp.Body.Close()
 	return <-seen
 }

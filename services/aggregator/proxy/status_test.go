@@ -95,7 +95,7 @@ func TestAClientIsNotToBlameIfABackendRefusesTheAggregator(t *testing.T) {
 			})
 			resp, err := http.Get(front.URL + test.path)
 			require.NoError(t, err)
-			defer resp.Body.Close() //nolint:errcheck // only the head counts
+			defer resp.Body.Close()
 			assert.Equal(t, test.want, resp.StatusCode)
 			assert.Empty(t, resp.Header.Get(envelope.RefusedHeader))
 		})

@@ -33,7 +33,7 @@ func TestEventsAreForwardedOneByOne(t *testing.T) {
 	go func() { next <- "first" }()
 	resp, err := http.Get(server.URL + "/api/v1/pods?watch=true")
 	require.NoError(t, err)
-	defer resp.Body.Close() //nolint:errcheck // the handler ends with the test
+	defer resp.Body.Close()
 	events := bufio.NewScanner(resp.Body)
 	for _, want := range []string{"first", "second"} {
 		if !events.Scan() || events.Text() != want {
@@ -65,7 +65,7 @@ func TestAWatchEndsWithoutAnErrorWhenItsServerGoesAway(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			resp, err := http.Get(test.front.URL + test.path)
 			require.NoError(t, err)
-			defer resp.Body.Close() //nolint:errcheck // read to its end
+			defer resp.Body.Close()
 			body, err := io.ReadAll(resp.Body)
 			if string(body) != "event\n" || (err != nil) != test.broken {
 				t.Errorf("body %q, error %v; want an error: %v", body, err, test.broken)
@@ -102,7 +102,7 @@ func echo(t *testing.T, w http.ResponseWriter, protocol string) {
 		t.Error(err)
 		return
 	}
-	defer conn.Close() //nolint:errcheck // the client closes first
+	defer conn.Close()
 	_, _ = io.WriteString(conn, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: "+protocol+"\r\n\r\n")
 	_, _ = io.Copy(conn, buffer) // the client reads its echo
 }
@@ -134,7 +134,7 @@ func TestATunnelIsNotRedirected(t *testing.T) {
 	req.Header.Set("Upgrade", "websocket")
 	resp, err := http.DefaultTransport.RoundTrip(req)
 	require.NoError(t, err)
-	defer resp.Body.Close() //nolint:errcheck // it is not read
+	defer resp.Body.Close()
 	if resp.StatusCode < http.StatusInternalServerError || resp.Header.Get("Location") != "" {
 		t.Errorf("got %s to %q", resp.Status, resp.Header.Get("Location"))
 	}

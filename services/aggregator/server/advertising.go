@@ -71,7 +71,7 @@ func (s *Server) publicPort() (uint16, error) {
 	if err != nil {
 		return 0, fmt.Errorf("address of the listener: %w", err)
 	}
-	return uint16(port), nil //nolint:gosec // a port
+	return uint16(port), nil
 }
 
 // joinSharedPort makes connections at the shared port come here, if there is such a port.

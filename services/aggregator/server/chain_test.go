@@ -120,7 +120,7 @@ func TestAnAnswerThatNobodyReadsEnds(t *testing.T) {
 			defer server.Close()
 			conn, err := net.Dial("tcp", server.Listener.Addr().String())
 			require.NoError(t, err)
-			defer conn.Close() //nolint:errcheck // nobody reads it
+			defer conn.Close()
 			_, err = io.WriteString(conn, "GET /api/v1/pods HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: test\r\n\r\n")
 			require.NoError(t, err)
 			if err := <-written; hijacks {

@@ -42,7 +42,7 @@ func TestShutdownGoesByItsSteps(t *testing.T) {
 		answer := func() *http.Response {
 			w := httptest.NewRecorder()
 			handler.ServeHTTP(w, httptest.NewRequest(http.MethodGet, read, nil))
-			return w.Result() //nolint:bodyclose // a recorder's needs no closing
+			return w.Result()
 		}
 		longRunning := func(url string) <-chan error {
 			ended := make(chan error, 1)

@@ -32,7 +32,7 @@ func start(t *testing.T, name, address string) *Port {
 				return
 			}
 			serving.Go(func() {
-				defer conn.Close() //nolint:errcheck // a test
+				defer conn.Close()
 				_, _ = io.WriteString(conn, name+"\n")
 				_, _ = io.Copy(conn, conn) // until the client closes it
 			})
@@ -50,7 +50,7 @@ func freeAddress(t *testing.T) string {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
-	defer listener.Close() //nolint:errcheck // a test
+	defer listener.Close()
 	return listener.Addr().String()
 }
 

@@ -120,7 +120,7 @@ func do(t testing.TB, b *Backend, req *http.Request) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	defer resp.Body.Close() //nolint:errcheck // read to its end
+	defer resp.Body.Close()
 	answer, err := io.ReadAll(resp.Body)
 	return string(answer), err
 }

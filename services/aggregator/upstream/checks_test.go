@@ -26,7 +26,7 @@ func newAggregated(t *testing.T, addresses ...string) *Backend {
 	t.Helper()
 	b := NewAggregated(Aggregated{
 		Name:  "v1.third.example.com",
-		Trust: connections.NewFixedTrust(&tls.Config{InsecureSkipVerify: true}), //nolint:gosec // the servers are the test's
+		Trust: connections.NewFixedTrust(&tls.Config{InsecureSkipVerify: true}),
 		Path:  "/apis/third.example.com/v1",
 		Sign:  func(*http.Request) {},
 	})
@@ -148,7 +148,7 @@ func TestWhatAnAggregatedServerStreamsIsNotHeldBack(t *testing.T) {
 	b := newAggregated(t, server.Listener.Addr().String())
 	resp, err := b.RoundTrip(newRequest(t, http.MethodGet, ""))
 	require.NoError(t, err)
-	defer resp.Body.Close() //nolint:errcheck // it does not end
+	defer resp.Body.Close()
 	first := make([]byte, len("first"))
 	if _, err := io.ReadFull(resp.Body, first); err != nil || string(first) != "first" {
 		t.Errorf("got %q, %v", first, err)
@@ -190,7 +190,7 @@ func TestAnAggregatedServerIsSentNoWriteTwice(t *testing.T) {
 			certificate, err := tls.LoadX509KeyPair(pki.CertFile, pki.KeyFile)
 			require.NoError(t, err)
 			b := newAggregated(t, bad.Address, good.Address)
-			b.trust.Set(&tls.Config{InsecureSkipVerify: true, Certificates: []tls.Certificate{certificate}}) //nolint:gosec // the servers are the test's
+			b.trust.Set(&tls.Config{InsecureSkipVerify: true, Certificates: []tls.Certificate{certificate}})
 			b.find(bad.Address, ready)
 			_, err = do(t, b, newRequest(t, http.MethodPost, "content"))
 			if processed := bad.Processed() + good.Processed(); processed > 1 {

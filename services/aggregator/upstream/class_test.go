@@ -101,7 +101,7 @@ func TestARequestOfTheAggregatorHasAClassOfItsOwn(t *testing.T) {
 		inbound := &routing.Request{Target: routing.Target{Owner: routing.Core, Replica: "127.0.0.1:1"}, LongRunning: true}
 		req, err := http.NewRequestWithContext(inbound.In(t.Context()), http.MethodGet, "https://host"+path, nil)
 		require.NoError(t, err)
-		if _, err := transport.RoundTrip(req); err != nil { //nolint:bodyclose // it has none
+		if _, err := transport.RoundTrip(req); err != nil {
 			t.Fatal(err)
 		}
 		if balanceOf(got).Kind != want || got.Replica != "" {

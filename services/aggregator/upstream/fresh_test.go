@@ -61,7 +61,7 @@ func TestARequestForANewCustomResourceFindsTheReplicaThatHadItFirst(t *testing.T
 			req.URL.Path = "/apis/" + test.resource.Group + "/v1/" + test.resource.Resource
 			resp, err := b.RoundTrip(classified(t, req, routing.Target{Owner: routing.Extensions}))
 			require.NoError(t, err)
-			defer resp.Body.Close() //nolint:errcheck // it was read
+			defer resp.Body.Close()
 			answer, err := io.ReadAll(resp.Body)
 			if resp.StatusCode != test.want || err != nil || requests.Load() != test.requests {
 				t.Errorf("answer is %s after %d requests, error %v", resp.Status, requests.Load(), err)

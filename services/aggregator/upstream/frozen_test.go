@@ -121,11 +121,11 @@ func standsStill(t *testing.T, test func(t *testing.T, f *fleet)) {
 			}
 		}))
 		go func() { _ = f.server.ServeTLS(f.standing, "", "") }()
-		defer f.server.Close() //nolint:errcheck // the test is over
+		defer f.server.Close()
 		other := newStanding(config, http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 		go func() { _ = other.server.ServeTLS(other, "", "") }()
-		defer other.server.Close()                                                         //nolint:errcheck // likewise
-		b := empty(Core, connections.NewFixedTrust(&tls.Config{InsecureSkipVerify: true})) //nolint:gosec // the clock of the test is no certificate's
+		defer other.server.Close()
+		b := empty(Core, connections.NewFixedTrust(&tls.Config{InsecureSkipVerify: true}))
 		f.Backend = b
 		b.dial = func(ctx context.Context, _, address string) (net.Conn, error) {
 			if address == "other:1" {

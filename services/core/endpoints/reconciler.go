@@ -163,7 +163,7 @@ func (r *Reconciler) keep(address netip.AddrPort) error {
 
 func (r *Reconciler) ports(address netip.AddrPort) []corev1.EndpointPort {
 	port := cmp.Or(r.port, int(address.Port()))
-	return []corev1.EndpointPort{{Name: portName, Port: int32(port), Protocol: corev1.ProtocolTCP}} //nolint:gosec // a port
+	return []corev1.EndpointPort{{Name: portName, Port: int32(port), Protocol: corev1.ProtocolTCP}}
 }
 
 // RemoveEndpoints implements reconcilers.EndpointReconciler. kube-apiserver calls it when it starts and stops. It does nothing: core has no

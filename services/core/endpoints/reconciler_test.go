@@ -55,7 +55,7 @@ func tick(t *testing.T, r *Reconciler) {
 func expect(t *testing.T, client kubernetes.Interface, port int32, want ...string) {
 	t.Helper()
 	var got []string
-	e, err := client.CoreV1().Endpoints(metav1.NamespaceDefault).Get(t.Context(), service, metav1.GetOptions{}) //nolint:staticcheck // kube-apiserver's own
+	e, err := client.CoreV1().Endpoints(metav1.NamespaceDefault).Get(t.Context(), service, metav1.GetOptions{})
 	if err != nil && !errors.IsNotFound(err) {
 		t.Fatal(err)
 	}

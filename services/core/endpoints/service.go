@@ -123,6 +123,6 @@ func addressOf(request *endpointsv1.AdvertiseRequest) (netip.AddrPort, error) {
 	if request.GetPort() > 65535 {
 		return netip.AddrPort{}, fmt.Errorf("port: %d is none", request.GetPort())
 	}
-	address := netip.AddrPortFrom(ip.Unmap(), uint16(request.GetPort())) //nolint:gosec // it is at most 65535
+	address := netip.AddrPortFrom(ip.Unmap(), uint16(request.GetPort()))
 	return address, Validate(address)
 }

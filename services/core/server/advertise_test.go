@@ -15,7 +15,7 @@ import (
 func TestAdvertisePort(t *testing.T) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
-	defer listener.Close() //nolint:errcheck // nothing was written
+	defer listener.Close()
 	own := listener.Addr().(*net.TCPAddr).Port
 
 	for name, test := range map[string]struct{ port, want int }{

@@ -157,7 +157,7 @@ func (s *owned) GetList(ctx context.Context, key string, opts storage.ListOption
 	if err != nil {
 		return err
 	}
-	now := uint64(revision) //nolint:gosec // revisions are positive
+	now := uint64(revision)
 	if least, err := s.Versioner().ParseResourceVersion(opts.ResourceVersion); err != nil || least > now {
 		return s.Interface.GetList(ctx, key, opts, list) // which says what is wrong
 	}

@@ -113,7 +113,7 @@ func TestConnectionsWithoutRequestsHaveABound(t *testing.T) {
 	waits := make(chan error, 1)
 	go func() { waits <- c.awaitRoom(t.Context()) }()
 	client, server := net.Pipe()
-	defer server.Close() //nolint:errcheck // nothing comes on it
+	defer server.Close()
 	w := newWire(client, c, newOverhead(1))
 	require.NoError(t, w.Close())
 	require.NoError(t, w.Close(), "it counts once")
@@ -136,7 +136,7 @@ func TestTheKernelKeepsLittleOfAnAnswer(t *testing.T) {
 	require.NoError(t, err)
 	resp, sent, err := m.door.connections.send(transport, m.door.connections.connecting, req)
 	require.NoError(t, err)
-	defer resp.Body.Close() //nolint:errcheck // it is not read
+	defer resp.Body.Close()
 	defer sent.end()
 	raw, err := conn.(*tls.Conn).NetConn().(*wire).Conn.(*net.TCPConn).SyscallConn()
 	require.NoError(t, err)

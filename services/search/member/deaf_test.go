@@ -65,7 +65,7 @@ func (d *deaf) listen(t *testing.T) net.Listener {
 
 // serve answers the watches and sends bookmarks, each of which has search send that it has read so much, until search handles none.
 func (d *deaf) serve(conn net.Conn) {
-	defer conn.Close() //nolint:errcheck // the client ends it
+	defer conn.Close()
 	if _, err := io.ReadFull(conn, make([]byte, len(http2.ClientPreface))); err != nil {
 		return
 	}

@@ -223,7 +223,7 @@ func TestFewObjectsAreDecodedAtOnce(t *testing.T) {
 		require.NoError(t, err)
 		defer func() {
 			end()
-			write.Close() //nolint:errcheck // it always succeeds
+			write.Close()
 		}()
 	}
 	ended, _ := read(strings.NewReader(`{}`))

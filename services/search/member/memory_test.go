@@ -124,7 +124,7 @@ func TestAWatchThatIsCompressedIsListed(t *testing.T) {
 	f.odd = func(w http.ResponseWriter, query url.Values) bool {
 		if query.Get("watch") != "" {
 			w.Header().Set("Content-Encoding", "gzip")
-			gzip.NewWriter(w).Close() //nolint:errcheck // the client is gone
+			gzip.NewWriter(w).Close()
 		}
 		return query.Get("watch") != ""
 	}

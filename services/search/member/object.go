@@ -231,7 +231,7 @@ func identityOf(kind streams.Kind, text []byte) store.Object {
 	if json.Unmarshal(text, &d) != nil {
 		return store.Object{}
 	}
-	o, _ := identity(kind, d.Metadata.Namespace, d.Metadata.Name) //nolint:errcheck // it is refused anyway
+	o, _ := identity(kind, d.Metadata.Namespace, d.Metadata.Name)
 	return o
 }
 
@@ -267,7 +267,7 @@ func refusedObject(cluster string, kind streams.Kind, o store.Object, why error)
 	}
 	apiVersion, name := kind.GroupVersionKind().ToAPIVersionAndKind()
 	unreadable := "refused"
-	text, _ := json.Marshal(map[string]any{ //nolint:errcheck // it is made of texts
+	text, _ := json.Marshal(map[string]any{
 		"apiVersion": apiVersion, "kind": name, "rules": unreadable, "subjects": unreadable, "roleRef": unreadable, "metadata": &metadata{
 			Namespace: o.Namespace, Name: o.Name,
 			Annotations: map[string]string{

@@ -118,7 +118,7 @@ func TestHeadersOfAMemberAreShort(t *testing.T) {
 			}
 			require.NoError(t, err)
 			assert.Equal(t, http.Header{"Content-Type": {"application/json"}}, resp.Header)
-			resp.Body.Close() //nolint:errcheck // it is not read
+			resp.Body.Close()
 		}
 	}
 }
@@ -132,7 +132,7 @@ func TestAnswersThatWaitKeepNoOtherFromComing(t *testing.T) {
 		if strings.HasPrefix(req.URL.Path, "/apis/large") {
 			io.WriteString(w, `{"type":"ADDED","object":{"a":"`) //nolint:errcheck // the client is gone
 			for req.Context().Err() == nil {
-				n, _ := io.WriteString(w, strings.Repeat("x", 1<<10)) //nolint:errcheck // the client is gone
+				n, _ := io.WriteString(w, strings.Repeat("x", 1<<10))
 				sent.Add(int64(n))
 			}
 			return

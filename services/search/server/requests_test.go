@@ -213,7 +213,7 @@ func TestRequestsAreAnsweredAsClusterpediaDocumentsThem(t *testing.T) {
 	databases.Each(t, func(t *testing.T, location string) {
 		s, err := store.Open(location)
 		require.NoError(t, err)
-		defer s.Close() //nolint:errcheck // the test is over
+		defer s.Close()
 		require.NoError(t, s.Migrate(t.Context()))
 		fill(t, s)
 		for i := 0; i < len(lines); i += 2 {

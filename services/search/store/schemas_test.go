@@ -71,7 +71,7 @@ func TestADatabaseOfAnEarlierSchemaIsUpgradedWithItsData(t *testing.T) {
 		ctx := context.Background()
 		old, err := Open(url)
 		require.NoError(t, err)
-		defer old.Close() //nolint:errcheck // the test is over
+		defer old.Close()
 		migrations, err := tables.Migrations(old.db)
 		require.NoError(t, err)
 		require.Greater(t, len(migrations), 1)

@@ -65,7 +65,7 @@ func InterpretIfAsked() {
 		err = interpret(limits, os.Stdin, os.Stdout)
 	}
 	if err != nil && !errors.Is(err, io.EOF) {
-		fmt.Fprintln(os.Stderr, err) //nolint:errcheck // the exit code tells
+		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
 	os.Exit(0)
@@ -183,6 +183,6 @@ func readFrame(from io.Reader, most uint32) ([]byte, error) {
 }
 
 func writeFrame(to io.Writer, text []byte) error {
-	_, err := to.Write(append(binary.BigEndian.AppendUint32(nil, uint32(len(text))), text...)) //nolint:gosec // both sides bound it
+	_, err := to.Write(append(binary.BigEndian.AppendUint32(nil, uint32(len(text))), text...))
 	return err
 }

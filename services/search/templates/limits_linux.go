@@ -58,5 +58,5 @@ func processorTime() time.Duration {
 func collect(most int64) {
 	var now runtime.MemStats
 	runtime.ReadMemStats(&now)
-	debug.SetMemoryLimit(int64(now.Sys-now.HeapReleased) + most/4*3) //nolint:gosec // it is less than the memory of the machine
+	debug.SetMemoryLimit(int64(now.Sys-now.HeapReleased) + most/4*3)
 }

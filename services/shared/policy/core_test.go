@@ -72,7 +72,7 @@ func (c *fakeCore) start() {
 
 // die breaks all connections.
 func (c *fakeCore) die() {
-	c.server.Close() //nolint:errcheck // it is gone
+	c.server.Close()
 }
 
 // emit tells watches of a change. The resourceVersion of the object is the number of the event.

@@ -143,7 +143,7 @@ func startPod(t *testing.T, env *framework.Environment, sample *framework.Sample
 // register waits until the example is ready, and registers it.
 func register(t *testing.T, sample *framework.SampleServer, port int) {
 	t.Helper()
-	kubelet := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}} //nolint:gosec // as kubelets do
+	kubelet := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}
 	framework.Eventually(t, "the readiness probe succeeds", func(ctx context.Context) error {
 		request, err := http.NewRequestWithContext(ctx, http.MethodGet, fmt.Sprintf("https://localhost:%d/readyz", port), nil)
 		if err != nil {

@@ -41,7 +41,7 @@ func read(ctx context.Context, client kubernetes.Interface, etcd *clientv3.Clien
 	for key := range maps.Keys(stored) {
 		s.leases = append(s.leases, strings.TrimPrefix(key, leases))
 	}
-	endpoints, err := client.CoreV1().Endpoints(metav1.NamespaceDefault).Get(ctx, "kubernetes", metav1.GetOptions{}) //nolint:staticcheck // kube-apiserver's own
+	endpoints, err := client.CoreV1().Endpoints(metav1.NamespaceDefault).Get(ctx, "kubernetes", metav1.GetOptions{})
 	if err != nil {
 		return s, 0, err
 	}

@@ -93,7 +93,7 @@ func ask(t *testing.T, side *both.Side, user string, r request) answer {
 
 func read(t *testing.T, resp *http.Response) answer {
 	t.Helper()
-	defer resp.Body.Close() //nolint:errcheck // read to its end
+	defer resp.Body.Close()
 	body, err := io.ReadAll(resp.Body)
 	require.NoError(t, err)
 	return answer{resp.StatusCode, resp.Header.Get("Content-Type"), string(body)}

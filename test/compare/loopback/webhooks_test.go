@@ -59,7 +59,7 @@ func review(w http.ResponseWriter, req *http.Request) {
 	w.Header().Set("Content-Type", "application/json")
 	switch {
 	case req.Method != http.MethodPost:
-		fmt.Fprint(w, `{"kind":"APIResourceList","apiVersion":"v1","groupVersion":"x","resources":[]}`) //nolint:errcheck // nobody waits
+		fmt.Fprint(w, `{"kind":"APIResourceList","apiVersion":"v1","groupVersion":"x","resources":[]}`)
 		return
 	case strings.HasSuffix(req.URL.Path, "/conversions"):
 		convert(w, req)

@@ -73,7 +73,7 @@ func get(ctx context.Context, client *http.Client, url string, header http.Heade
 	if err != nil {
 		return 0, nil, err
 	}
-	defer response.Body.Close() //nolint:errcheck // it was only read
+	defer response.Body.Close()
 	body, err := io.ReadAll(response.Body)
 	return response.StatusCode, body, err
 }

@@ -168,7 +168,7 @@ func (r request) do(ctx context.Context, side *side) (*answer, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", r, err)
 	}
-	defer response.Body.Close() //nolint:errcheck // what counts is what was read
+	defer response.Body.Close()
 	a := &answer{status: response.StatusCode, header: response.Header}
 	if r.events > 0 && response.StatusCode == http.StatusOK {
 		a.events, err = readEvents(response.Body, r.events)

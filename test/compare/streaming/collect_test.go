@@ -59,7 +59,7 @@ func (i *installed) collect() (*collect.Summary, map[string]string) {
 	require.NoError(i.t, json.Unmarshal(out, &summary))
 	data, err := os.Open(file)
 	require.NoError(i.t, err)
-	defer data.Close() //nolint:errcheck // it is only read
+	defer data.Close()
 	compressed, err := gzip.NewReader(data)
 	require.NoError(i.t, err)
 	files := map[string]string{}

@@ -93,7 +93,7 @@ func (i *installed) aggregator(name string, port int) *framework.Kubelet {
 	_, err := i.client.CoreV1().Pods(i.namespace).Create(i.t.Context(), &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels},
 		Spec: corev1.PodSpec{NodeName: node, Containers: []corev1.Container{{
-			Name: "aggregator", Image: "none", Ports: []corev1.ContainerPort{{Name: "https", ContainerPort: int32(port)}}, //nolint:gosec // a port
+			Name: "aggregator", Image: "none", Ports: []corev1.ContainerPort{{Name: "https", ContainerPort: int32(port)}},
 		}}},
 	}, metav1.CreateOptions{})
 	require.NoError(i.t, err)

@@ -37,7 +37,7 @@ func listen(t testing.TB, serve func(*net.TCPConn) error) int {
 				return nil //nolint:nilerr // it was closed
 			}
 			serving.Go(func() error {
-				defer connection.Close() //nolint:errcheck // the client has what it needs
+				defer connection.Close()
 				defer context.AfterFunc(failed, func() { _ = connection.Close() })()
 				return serve(connection.(*net.TCPConn))
 			})

@@ -74,7 +74,7 @@ func newApplication() *application {
 		if err != nil {
 			return
 		}
-		defer connection.Close() //nolint:errcheck // all is said
+		defer connection.Close()
 		_ = converse(struct {
 			io.Reader
 			io.Writer

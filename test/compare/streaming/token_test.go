@@ -103,7 +103,7 @@ func echoed(ctx context.Context, config *rest.Config, target *url.URL, protocols
 	if err != nil {
 		return "", err
 	}
-	defer connection.Close() //nolint:errcheck // nothing is left to be said
+	defer connection.Close()
 	if accepted := connection.Config().Protocol; !slices.Equal(accepted, protocols[len(protocols)-1:]) {
 		return "", fmt.Errorf("the server speaks %q", accepted)
 	}

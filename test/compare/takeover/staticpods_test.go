@@ -86,7 +86,7 @@ spec:
 		if err != nil {
 			return err
 		}
-		defer response.Body.Close() //nolint:errcheck // only read
+		defer response.Body.Close()
 		if body, err := io.ReadAll(response.Body); err != nil || response.StatusCode != http.StatusOK {
 			return fmt.Errorf("%s: %s: %w", response.Status, body, err)
 		}
@@ -133,11 +133,11 @@ func runPod(t *testing.T, environment *framework.Environment, pod *corev1.Pod) *
 	root := t.TempDir()
 	container := &pod.Spec.Containers[0]
 	for dir := root; len(dir) > len(os.TempDir()); dir = filepath.Dir(dir) {
-		require.NoError(t, os.Chmod(dir, 0o755)) //nolint:gosec // the user of the pod enters it
+		require.NoError(t, os.Chmod(dir, 0o755))
 	}
 	program, err := os.ReadFile(environment.Binary(container.Command[0]))
 	require.NoError(t, err)
-	require.NoError(t, os.WriteFile(filepath.Join(root, container.Command[0]), program, 0o755)) //nolint:gosec // the user of the pod runs it
+	require.NoError(t, os.WriteFile(filepath.Join(root, container.Command[0]), program, 0o755))
 	for i, mount := range container.VolumeMounts {
 		copyWithOwners(t, pod.Spec.Volumes[i].HostPath.Path, filepath.Join(root, mount.MountPath))
 	}
@@ -150,7 +150,7 @@ func runPod(t *testing.T, environment *framework.Environment, pod *corev1.Pod) *
 
 func copyWithOwners(t *testing.T, from, to string) {
 	t.Helper()
-	require.NoError(t, os.MkdirAll(to, 0o755)) //nolint:gosec // as a container runtime makes the directories above a mount
+	require.NoError(t, os.MkdirAll(to, 0o755))
 	require.NoError(t, filepath.WalkDir(from, func(path string, entry fs.DirEntry, err error) error {
 		if err != nil {
 			return err

@@ -115,7 +115,7 @@ func post(ctx context.Context, config *rest.Config, url, body string, from clien
 	if err != nil {
 		return err
 	}
-	defer response.Body.Close() //nolint:errcheck // it was only read
+	defer response.Body.Close()
 	answer, err := io.ReadAll(response.Body)
 	if err == nil && response.StatusCode != http.StatusCreated {
 		err = fmt.Errorf("%s: %s", response.Status, answer)

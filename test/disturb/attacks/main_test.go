@@ -59,7 +59,7 @@ func peak(t *testing.T) int {
 	peak, err := fleet.Replica("aggregator-0").Process().PeakMemory()
 	require.NoError(t, err)
 	require.NotZero(t, peak)
-	return int(peak) //nolint:gosec // that of one machine
+	return int(peak)
 }
 
 // count returns how often a replica has logged a text.

@@ -76,7 +76,7 @@ func (o *others) watch(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, http.StatusOK, resp.StatusCode)
 	go func() {
-		defer resp.Body.Close() //nolint:errcheck // it was only read
+		defer resp.Body.Close()
 		if _, err := io.Copy(io.Discard, resp.Body); t.Context().Err() == nil {
 			o.ended.Add(1)
 			t.Logf("a watch of others ended: %v", err)

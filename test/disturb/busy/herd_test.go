@@ -141,7 +141,7 @@ func (m *member) run(ctx context.Context, begun func()) {
 	if resp == nil {
 		return
 	}
-	defer resp.Body.Close() //nolint:errcheck // the watch is over
+	defer resp.Body.Close()
 	begun()
 	lines := bufio.NewScanner(resp.Body)
 	lines.Buffer(nil, 1<<20)
@@ -173,7 +173,7 @@ func (m *member) list(ctx context.Context) (version string, next int, ok bool) {
 	if resp == nil {
 		return "", 0, false
 	}
-	defer resp.Body.Close() //nolint:errcheck // it was only read
+	defer resp.Body.Close()
 	var all struct {
 		Metadata metav1.ListMeta
 		Items    []struct{}
@@ -202,8 +202,8 @@ func (m *member) get(ctx context.Context, query url.Values) *http.Response {
 		if resp.StatusCode == http.StatusOK {
 			return resp
 		}
-		text, _ := io.ReadAll(io.LimitReader(resp.Body, 1<<10)) //nolint:errcheck // it only explains
-		_ = resp.Body.Close()                                   // it was read
+		text, _ := io.ReadAll(io.LimitReader(resp.Body, 1<<10))
+		_ = resp.Body.Close() // it was read
 		after, err := strconv.Atoi(resp.Header.Get("Retry-After"))
 		if resp.StatusCode != http.StatusTooManyRequests || err != nil {
 			m.count.note(&m.count.refused, "%s: %s", resp.Status, text)

@@ -48,7 +48,7 @@ func TestABlackholeEndsWhatWaits(t *testing.T) {
 	const configMaps = "/api/v1/namespaces/" + namespace + "/configmaps"
 	watch, err := send(http.MethodGet, configMaps+"?watch=1", "")
 	require.NoError(t, err)
-	defer watch.Body.Close() //nolint:errcheck // it is over
+	defer watch.Body.Close()
 
 	all := overloads()
 	cut := all[slices.IndexFunc(all, func(f fault) bool { return f.needs == network })]
@@ -87,7 +87,7 @@ func TestABlackholeEndsWhatWaits(t *testing.T) {
 		if err != nil {
 			return false
 		}
-		defer resp.Body.Close() //nolint:errcheck // only the status counts
+		defer resp.Body.Close()
 		return resp.StatusCode == http.StatusOK
 	}, time.Minute, 100*time.Millisecond, "the API is back")
 	took("the outage")

@@ -44,7 +44,7 @@ func groupDirs(name string) []string {
 	}
 	var dirs []string
 	for _, pattern := range patterns {
-		found, _ := filepath.Glob(pattern) //nolint:errcheck // the pattern is well formed
+		found, _ := filepath.Glob(pattern)
 		dirs = append(dirs, found...)
 	}
 	return dirs
@@ -163,7 +163,7 @@ func (d *disk) thaw(ctx context.Context) error   { return execute(ctx, "fsfreeze
 
 // removeDisks unmounts the disks of this run and of earlier ones.
 func (m *machine) removeDisks(ctx context.Context) {
-	list, _ := exec.CommandContext(ctx, "losetup", "--list", "--noheadings", "--output", "NAME,BACK-FILE").Output() //nolint:errcheck // then there are none
+	list, _ := exec.CommandContext(ctx, "losetup", "--list", "--noheadings", "--output", "NAME,BACK-FILE").Output()
 	for line := range strings.Lines(string(list)) {
 		fields := strings.Fields(line)
 		if len(fields) < 2 || !strings.HasPrefix(filepath.Base(fields[1]), m.object("")) {

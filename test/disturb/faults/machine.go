@@ -172,7 +172,7 @@ func (h *host) wrap() []string {
 		command = append(command, "/bin/sh", "-c", script+`exec "$0" "$@"`)
 	}
 	if h.namespace != "" {
-		ip, _ := exec.LookPath("ip") //nolint:errcheck // newMachine has found it
+		ip, _ := exec.LookPath("ip")
 		command = append(command, ip, "netns", "exec", h.namespace)
 	}
 	return command
@@ -204,7 +204,7 @@ func (h *host) connect(ctx context.Context) error {
 
 // clean removes everything with the prefix and the number.
 func (m *machine) clean(ctx context.Context) {
-	list, _ := exec.CommandContext(ctx, "ip", "netns", "list").Output() //nolint:errcheck // without it there is nothing to remove
+	list, _ := exec.CommandContext(ctx, "ip", "netns", "list").Output()
 	for line := range strings.Lines(string(list)) {
 		if name, _, _ := strings.Cut(strings.TrimSpace(line), " "); strings.HasPrefix(name, m.object("")) {
 			_ = execute(ctx, "ip", "netns", "delete", name) // the next run tries again

@@ -217,7 +217,7 @@ func (p *probe) check(ctx context.Context, q question) error {
 	if err != nil {
 		return err
 	}
-	defer resp.Body.Close() //nolint:errcheck // it was read
+	defer resp.Body.Close()
 	var list answer
 	if err := json.NewDecoder(resp.Body).Decode(&list); err != nil || resp.StatusCode != http.StatusOK {
 		return fmt.Errorf("%s: %s %v", resp.Status, list.Message, err) //nolint:errorlint // err may be nil

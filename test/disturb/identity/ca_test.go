@@ -35,7 +35,7 @@ func TestNobodyFollowsCoreWithACertificateOfACAThatIsGone(t *testing.T) {
 
 	conn, err := rpc.Dial(fleet.Replica("core-0").GRPCAddress, "core", thief, noop.NewTracerProvider())
 	require.NoError(t, err)
-	defer conn.Close() //nolint:errcheck // the test is over
+	defer conn.Close()
 	stream, err := identityv1.NewIdentityClient(conn).Watch(t.Context(), &identityv1.WatchRequest{})
 	require.NoError(t, err)
 	_, err = stream.Recv()

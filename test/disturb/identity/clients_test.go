@@ -41,7 +41,7 @@ func fetch(ctx context.Context, client *http.Client, url string) (int, string, e
 	if err != nil {
 		return 0, "", err
 	}
-	defer resp.Body.Close() //nolint:errcheck // it was only read
+	defer resp.Body.Close()
 	body, err := io.ReadAll(resp.Body)
 	return resp.StatusCode, string(body), err
 }

@@ -74,9 +74,9 @@ func (f *faulty) serve(t *testing.T, fleet *framework.Fleet) {
 			Certificates: []tls.Certificate{pair("extensions")}, RootCAs: roots, ServerName: trust.ServerName("core"), MinVersion: tls.VersionTLS13,
 		}},
 	}
-	server := &http.Server{Handler: f, TLSConfig: &tls.Config{Certificates: []tls.Certificate{pair("core")}, MinVersion: tls.VersionTLS13}} //nolint:gosec // for a test
-	go server.ServeTLS(f.listener, "", "")                                                                                                  //nolint:errcheck // it ends with the test
-	t.Cleanup(func() { server.Close() })                                                                                                    //nolint:errcheck // the test is over
+	server := &http.Server{Handler: f, TLSConfig: &tls.Config{Certificates: []tls.Certificate{pair("core")}, MinVersion: tls.VersionTLS13}}
+	go server.ServeTLS(f.listener, "", "") //nolint:errcheck // it ends with the test
+	t.Cleanup(func() { server.Close() })
 }
 
 func (f *faulty) ServeHTTP(w http.ResponseWriter, req *http.Request) {

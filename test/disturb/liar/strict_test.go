@@ -86,7 +86,7 @@ func send(client *http.Client, method, url string, header http.Header) (int, str
 	if err != nil {
 		return 0, "", err
 	}
-	defer resp.Body.Close() //nolint:errcheck // read to its end
+	defer resp.Body.Close()
 	body, err := io.ReadAll(resp.Body)
 	return resp.StatusCode, string(body), err
 }

@@ -43,7 +43,7 @@ func TestClientsSeeOneOrder(t *testing.T) {
 	for n := 1; n == 1 || time.Since(began) < least && !t.Failed(); n++ {
 		t.Run(fmt.Sprintf("round %d", n), func(t *testing.T) {
 			t.Logf("the seed is %d", seed)
-			newRound(t, c, rand.New(rand.NewPCG(seed, 1))).run(t) //nolint:gosec // what clients do need not be a secret
+			newRound(t, c, rand.New(rand.NewPCG(seed, 1))).run(t)
 		})
 		seed++
 	}
@@ -58,7 +58,7 @@ func environment(t testing.TB) (least time.Duration, seed uint64) {
 			t.Fatalf("LINEARIZABILITY should be a duration, such as 15m: %v", err)
 		}
 	}
-	seed = uint64(rand.Uint32()) //nolint:gosec // it need not be a secret
+	seed = uint64(rand.Uint32())
 	if value, ok := os.LookupEnv("LINEARIZABILITY_SEED"); ok {
 		if seed, err = strconv.ParseUint(value, 10, 64); err != nil {
 			t.Fatalf("LINEARIZABILITY_SEED should be a number: %v", err)

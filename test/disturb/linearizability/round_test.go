@@ -71,7 +71,7 @@ func newRound(t testing.TB, c *cluster, random *rand.Rand) *round {
 // client returns a client with dice of its own.
 func (r *round) client(t testing.TB) *client {
 	t.Helper()
-	random := rand.New(rand.NewPCG(r.random.Uint64(), r.random.Uint64())) //nolint:gosec // what clients do need not be a secret
+	random := rand.New(rand.NewPCG(r.random.Uint64(), r.random.Uint64()))
 	return newClient(t, random, r.aggregators)
 }
 
@@ -117,7 +117,7 @@ func (r *round) trouble(t *testing.T) error {
 	errs := make([]error, len(services))
 	var making sync.WaitGroup
 	for i, service := range services {
-		random := rand.New(rand.NewPCG(r.random.Uint64(), r.random.Uint64())) //nolint:gosec // it need not be a secret
+		random := rand.New(rand.NewPCG(r.random.Uint64(), r.random.Uint64()))
 		making.Go(func() { errs[i] = makeTrouble(ctx, random, over, r.replicas[service], t.Logf) })
 	}
 	making.Wait()

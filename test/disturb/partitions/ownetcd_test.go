@@ -128,7 +128,7 @@ func (i *instance) shared(t *testing.T) (client *clientv3.Client, server, ca, ce
 	cert, key = filepath.Join(i.PKI, "apiserver-etcd-client.crt"), filepath.Join(i.PKI, "apiserver-etcd-client.key")
 	client, err = access.Connect([]string{status.Address}, ca, cert, key)
 	require.NoError(t, err)
-	t.Cleanup(func() { client.Close() }) //nolint:errcheck // nothing is pending
+	t.Cleanup(func() { client.Close() })
 	return client, status.Address, ca, cert, key
 }
 

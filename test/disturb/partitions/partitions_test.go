@@ -107,7 +107,7 @@ func (i *instance) get(t testing.TB, path string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	defer resp.Body.Close() //nolint:errcheck // read to its end
+	defer resp.Body.Close()
 	body, err := io.ReadAll(resp.Body)
 	if err == nil && resp.StatusCode != http.StatusOK {
 		err = fmt.Errorf("%s answers %s: %s", path, resp.Status, body)
@@ -204,7 +204,7 @@ func (i *instance) expectEtcd(t *testing.T) {
 		}
 		client, err := access.Connect([]string{server}, filepath.Join(pki, "etcd-ca.crt"), file+".crt", file+".key")
 		require.NoError(t, err)
-		t.Cleanup(func() { client.Close() }) //nolint:errcheck // nothing is pending
+		t.Cleanup(func() { client.Close() })
 		return client
 	}
 	key := func(partition string) string { return "/registry/" + groups[partition] + "/boats/" + namespace + "/a" }

@@ -31,7 +31,7 @@ func parameters(t *testing.T) (length time.Duration, seed uint64) {
 		length, err = time.ParseDuration(text)
 		require.NoError(t, err, "LOSS should be a duration, such as 30m")
 	}
-	seed = uint64(rand.Uint32()) //nolint:gosec // it need not be a secret
+	seed = uint64(rand.Uint32())
 	if text, ok := os.LookupEnv("LOSS_SEED"); ok {
 		seed, err = strconv.ParseUint(text, 10, 64)
 		require.NoError(t, err, "LOSS_SEED should be a number")
@@ -42,7 +42,7 @@ func parameters(t *testing.T) (length time.Duration, seed uint64) {
 func TestNothingIsLost(t *testing.T) {
 	length, seed := parameters(t)
 	t.Logf("the seed is %d", seed)
-	random := rand.New(rand.NewPCG(seed, 0)) //nolint:gosec // what fails need not be a secret
+	random := rand.New(rand.NewPCG(seed, 0))
 	s := start(t)
 	s.awaitEqual(t)
 	s.countLists(t)
@@ -95,7 +95,7 @@ func (s *scene) round(t *testing.T, n int, faults []fault, random *rand.Rand) {
 	for _, f := range faults {
 		names = append(names, f.name)
 		s.counts[f.group]++
-		own := rand.New(rand.NewPCG(random.Uint64(), 0)) //nolint:gosec // it need not be a secret
+		own := rand.New(rand.NewPCG(random.Uint64(), 0))
 		go func() { errs <- f.cause(t.Context(), own) }()
 	}
 	for range faults {

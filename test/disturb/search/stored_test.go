@@ -30,7 +30,7 @@ func each(ctx context.Context, tx *sql.Tx, text string, row func(scan func(...an
 	if err != nil {
 		return err
 	}
-	defer rows.Close() //nolint:errcheck // rows.Err has it
+	defer rows.Close()
 	for rows.Next() {
 		if err := row(rows.Scan); err != nil {
 			return err

@@ -145,7 +145,7 @@ func flowSchemaOf(t *testing.T, config *rest.Config, path string) string {
 	require.NoError(t, err)
 	resp, err := client.Do(req)
 	require.NoError(t, err)
-	defer resp.Body.Close() //nolint:errcheck // only the headers matter
+	defer resp.Body.Close()
 	require.Equal(t, http.StatusOK, resp.StatusCode)
 	return resp.Header.Get(flowcontrolv1.ResponseHeaderMatchedFlowSchemaUID)
 }

@@ -21,11 +21,11 @@ import (
 func TestUpRunsServices(t *testing.T) {
 	env := framework.ForTest(t)
 	broken := filepath.Join(t.TempDir(), "broken")
-	require.NoError(t, os.WriteFile(broken, []byte("#!/bin/sh\necho it is broken\nexit 1\n"), 0o700)) //nolint:gosec // it is a program
+	require.NoError(t, os.WriteFile(broken, []byte("#!/bin/sh\necho it is broken\nexit 1\n"), 0o700))
 	silent := filepath.Join(t.TempDir(), "silent")
-	require.NoError(t, os.WriteFile(silent, []byte("#!/bin/sh\nexec sleep 1000\n"), 0o700)) //nolint:gosec // it is a program
+	require.NoError(t, os.WriteFile(silent, []byte("#!/bin/sh\nexec sleep 1000\n"), 0o700))
 	other := filepath.Join(t.TempDir(), "other")
-	require.NoError(t, os.WriteFile(other, []byte("#!/bin/sh\necho \"unknown flag: $1\" >&2\nexit 2\n"), 0o700)) //nolint:gosec // it is a program
+	require.NoError(t, os.WriteFile(other, []byte("#!/bin/sh\necho \"unknown flag: $1\" >&2\nexit 2\n"), 0o700))
 	buildUnstored(t)
 	tripod, err := env.StartTripod(t.Context(), framework.TripodOptions{Args: []string{
 		"--service=wardle=" + env.Binary("wardle"),

@@ -89,7 +89,7 @@ func (w *watcher) watch(ctx context.Context) error {
 	}
 	defer resp.Body.Close() //nolint:errcheck // only read
 	if resp.StatusCode != http.StatusOK {
-		body, _ := io.ReadAll(resp.Body) //nolint:errcheck // the status is enough
+		body, _ := io.ReadAll(resp.Body)
 		status, err := Decode(body)
 		return errors.Join(fmt.Errorf("no watch: status %d: %s", resp.StatusCode, status.Message), err)
 	}

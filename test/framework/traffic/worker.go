@@ -72,7 +72,7 @@ func (f Failure) Reads() bool { return f.Method == http.MethodGet }
 
 // NewWorker returns a worker. Workers in the same namespace need different numbers.
 func NewWorker(c *Client, r Resource, namespace string, number int) *Worker {
-	random := rand.New(rand.NewPCG(uint64(number), 1)) //nolint:gosec // only for a test
+	random := rand.New(rand.NewPCG(uint64(number), 1))
 	return &Worker{client: c, resource: r, namespace: namespace, number: number, random: random}
 }
 

@@ -26,7 +26,7 @@ func Environment(t testing.TB, programs map[string]string) []string {
 	require.NoError(t, err)
 	folder := t.TempDir()
 	program := func(name, script string) {
-		require.NoError(t, os.WriteFile(filepath.Join(folder, name), []byte("#!/bin/sh\n"+script+"\n"), 0o700)) //nolint:gosec // it is a program
+		require.NoError(t, os.WriteFile(filepath.Join(folder, name), []byte("#!/bin/sh\n"+script+"\n"), 0o700))
 	}
 	program("tripod", fmt.Sprintf("[ \"$1\" != up ] || { shift; set -- up --port=%d \"$@\"; }\nexec %q \"$@\"", port, filepath.Join(root, "bin", "tripod")))
 	for name, script := range programs {

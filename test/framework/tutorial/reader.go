@@ -119,7 +119,7 @@ func (r *Reader) script(ctx context.Context, script string) (string, error) {
 	if err != nil {
 		err = fmt.Errorf("%s: %w\n%s", script, err, out)
 	}
-	folder, unknown := os.ReadFile(place) //nolint:gosec // in a folder of the test
+	folder, unknown := os.ReadFile(place)
 	if unknown == nil {
 		r.Dir = strings.TrimSpace(string(folder))
 	}

@@ -40,7 +40,7 @@ func (h *host) kubeconfig(config *kubeadmapi.InitConfiguration, file, user strin
 	h.t.Helper()
 	out, err := os.OpenFile(h.path(file), os.O_CREATE|os.O_WRONLY|os.O_EXCL, 0o600)
 	require.NoError(h.t, err)
-	defer out.Close() //nolint:errcheck // what was written is read below
+	defer out.Close()
 	require.NoError(h.t, kubeconfig.WriteKubeConfigWithClientCert(out, config, user, groups, time.Now().Add(time.Hour)))
 }
 

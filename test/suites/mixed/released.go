@@ -28,7 +28,7 @@ func unpack(repository, folder string) (release string, err error) {
 	if _, err := git(repository, "archive", "--output="+archive, release); err != nil {
 		return "", fmt.Errorf("%w\nThis needs the history of the repository: git fetch --tags --unshallow", err)
 	}
-	if said, err := exec.Command("tar", "-xf", archive, "-C", folder).CombinedOutput(); err != nil { //nolint:gosec // files of the repository
+	if said, err := exec.Command("tar", "-xf", archive, "-C", folder).CombinedOutput(); err != nil {
 		return "", fmt.Errorf("unpack %s: %w: %s", release, err, said)
 	}
 	return release, os.Remove(archive)
@@ -77,7 +77,7 @@ func newestTag(repository string) (string, error) {
 
 // git returns what git says about a repository.
 func git(repository string, args ...string) (string, error) {
-	command := exec.Command("git", append([]string{"-C", repository}, args...)...) //nolint:gosec // for this package only
+	command := exec.Command("git", append([]string{"-C", repository}, args...)...)
 	out, err := command.Output()
 	if failed := (*exec.ExitError)(nil); errors.As(err, &failed) {
 		err = fmt.Errorf("git %s: %s", strings.Join(args, " "), strings.TrimSpace(string(failed.Stderr)))

@@ -81,7 +81,7 @@ func generated(t *testing.T, folder string) map[string]string {
 
 func read(t *testing.T, folder, file string) string {
 	t.Helper()
-	content, err := os.ReadFile(filepath.Join(folder, file)) //nolint:gosec // in a folder of the test
+	content, err := os.ReadFile(filepath.Join(folder, file))
 	require.NoError(t, err)
 	return string(content)
 }

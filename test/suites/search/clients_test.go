@@ -148,7 +148,7 @@ subjects: [{kind: ServiceAccount, name: browser, namespace: default}]
 		socket, err = config.DialContext(ctx)
 		return err
 	})
-	defer socket.Close() //nolint:errcheck // the test is over
+	defer socket.Close()
 	require.NoError(t, socket.SetDeadline(time.Now().Add(time.Minute)))
 	next := func() string {
 		var event struct {

@@ -150,14 +150,14 @@ func silent(t *testing.T) string {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
-	t.Cleanup(func() { listener.Close() }) //nolint:errcheck // the test is over
+	t.Cleanup(func() { listener.Close() })
 	go func() {
 		for {
 			connection, err := listener.Accept()
 			if err != nil {
 				return
 			}
-			t.Cleanup(func() { connection.Close() }) //nolint:errcheck // the test is over
+			t.Cleanup(func() { connection.Close() })
 		}
 	}()
 	return listener.Addr().String()

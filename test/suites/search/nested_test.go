@@ -35,7 +35,7 @@ func audited(query string) (*auditv1.Event, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer file.Close() //nolint:errcheck // it is only read
+	defer file.Close()
 	for lines := bufio.NewScanner(file); lines.Scan(); {
 		var event auditv1.Event
 		if err := json.Unmarshal(lines.Bytes(), &event); err != nil {
@@ -94,7 +94,7 @@ spec:
 			if err != nil {
 				return err
 			}
-			defer answer.Body.Close() //nolint:errcheck // what counts is the header
+			defer answer.Body.Close()
 			got := answer.Header.Get("X-Kubernetes-PF-FlowSchema-UID")
 			if answer.StatusCode != http.StatusOK || got == "" || (got == string(schema.UID)) != matches {
 				return fmt.Errorf("%s by flow schema %q; that of the test is %q", answer.Status, got, schema.UID)

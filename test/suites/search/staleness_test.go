@@ -61,7 +61,7 @@ func TestAClusterThatDoesNotAnswerIsTooOldUntilItAnswersAgain(t *testing.T) {
 		watched, err = client.RESTClient().Get().RequestURI(all + "&clusters=frozen&watch=true").Stream(t.Context())
 		return err
 	})
-	defer watched.Close()                                       //nolint:errcheck // it was read
+	defer watched.Close()
 	t.Cleanup(func() { stock.Process.Signal(syscall.SIGCONT) }) //nolint:errcheck // it may have ended
 	require.NoError(t, stock.Process.Signal(syscall.SIGSTOP))
 	framework.Eventually(t, "the cluster that does not answer is named, and others are searched", refused)

@@ -133,7 +133,7 @@ func (s *side) read(ctx context.Context, path, accept string) (code int, documen
 	if err != nil {
 		return 0, nil, err
 	}
-	defer answer.Body.Close() //nolint:errcheck // it was read
+	defer answer.Body.Close()
 	text, err := io.ReadAll(answer.Body)
 	if err == nil && strings.HasPrefix(answer.Header.Get("Content-Type"), "application/yaml") {
 		text, err = yaml.YAMLToJSON(text)

@@ -38,7 +38,7 @@ func eachDatabase(t *testing.T, test func(t *testing.T, open func() *stdsql.DB))
 		return func() *stdsql.DB {
 			db, err := stdsql.Open(driver, location)
 			require.NoError(t, err)
-			t.Cleanup(func() { db.Close() }) //nolint:errcheck // the database ends with the test
+			t.Cleanup(func() { db.Close() })
 			return db
 		}
 	}

@@ -166,7 +166,7 @@ func TestTablesThatExistNeedNoRightToCreateThem(t *testing.T) {
 	open := func(location string) *stdsql.DB {
 		db, err := stdsql.Open("pgx", location)
 		require.NoError(t, err)
-		t.Cleanup(func() { db.Close() }) //nolint:errcheck // the database ends with the test
+		t.Cleanup(func() { db.Close() })
 		return db
 	}
 	owner := open(server.URL("postgres"))

@@ -41,7 +41,7 @@ func (p *programs) install(from, name string) error {
 		if err != nil {
 			return fmt.Errorf("no program of this version: %w", err)
 		}
-		if err := os.WriteFile(next, data, 0o700); err != nil { //nolint:gosec // it is a program
+		if err := os.WriteFile(next, data, 0o700); err != nil {
 			return err
 		}
 	}

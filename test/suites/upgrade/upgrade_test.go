@@ -144,7 +144,7 @@ func TestTheDataDirectoryGoesToTheNewerVersionAndBack(t *testing.T) {
 	server, err := tripod.Component(t.Context(), "etcd")
 	require.NoError(t, err)
 	pki := func(name string) string { return filepath.Join(tripod.PKI, name) }
-	said, err := exec.CommandContext(t.Context(), newer, "etcd", "downgrade", "--endpoints", server.Address, "--cacert", pki("etcd-ca.crt"), //nolint:gosec // our own
+	said, err := exec.CommandContext(t.Context(), newer, "etcd", "downgrade", "--endpoints", server.Address, "--cacert", pki("etcd-ca.crt"),
 		"--cert", pki("apiserver-etcd-client.crt"), "--key", pki("apiserver-etcd-client.key"), "--to", before(t, server.Version)).CombinedOutput()
 	require.NoError(t, err, "%s", said)
 	require.NoError(t, tripod.Stop())

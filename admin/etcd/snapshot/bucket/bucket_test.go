@@ -48,7 +48,7 @@ func newFile(t *testing.T, size int) (file *os.File, content []byte) {
 	require.NoError(t, os.WriteFile(path, content, 0o600))
 	file, err = os.Open(path)
 	require.NoError(t, err)
-	t.Cleanup(func() { file.Close() }) //nolint:errcheck // it was read
+	t.Cleanup(func() { file.Close() })
 	return file, content
 }
 

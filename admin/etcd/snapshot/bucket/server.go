@@ -137,7 +137,7 @@ func (s Server) transport(secure bool) (*http.Transport, error) {
 	if file == "" || !secure {
 		return transport, nil
 	}
-	pem, err := os.ReadFile(file) //nolint:gosec // the user names the file
+	pem, err := os.ReadFile(file)
 	if err != nil {
 		return nil, fmt.Errorf("cannot read the CA of S3: %w", err)
 	}

@@ -17,7 +17,7 @@ func Send(w io.Writer, data []byte) error {
 	if len(data) > maxFrame {
 		return fmt.Errorf("an audit event of %d bytes is too long", len(data))
 	}
-	frame := binary.BigEndian.AppendUint32(make([]byte, 0, 4+len(data)), uint32(len(data))) //nolint:gosec // is smaller than maxFrame
+	frame := binary.BigEndian.AppendUint32(make([]byte, 0, 4+len(data)), uint32(len(data)))
 	_, err := w.Write(append(frame, data...))
 	return err
 }

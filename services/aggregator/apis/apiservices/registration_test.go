@@ -73,7 +73,7 @@ func (r *recorder) names() []string {
 // newRegistrar returns a registrar of core, extensions and two additional backends, which has seen what is stored.
 func newRegistrar(t testing.TB, registration AutoRegistration, serviceForm bool, stored ...*apiregistrationv1.APIService) *Registrar {
 	t.Helper()
-	client := fake.NewSimpleClientset() //nolint:staticcheck // there is no other for APIServices
+	client := fake.NewSimpleClientset()
 	services := informers.NewSharedInformerFactory(client, 0).Apiregistration().V1().APIServices()
 	for _, service := range stored {
 		require.NoError(t, services.Informer().GetStore().Add(service))

@@ -213,7 +213,7 @@ func send(t *testing.T, s *Server, method, body string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	defer resp.Body.Close() //nolint:errcheck // read to its end
+	defer resp.Body.Close()
 	answer, err := io.ReadAll(resp.Body)
 	return string(answer), err
 }

@@ -45,7 +45,7 @@ func FuzzAnswer(f *testing.F) {
 				return // the listener is closed
 			}
 			go func() {
-				defer conn.Close() //nolint:errcheck // the client sees it
+				defer conn.Close()
 				if _, err := http.ReadRequest(bufio.NewReader(conn)); err != nil {
 					return
 				}
@@ -66,7 +66,7 @@ func FuzzAnswer(f *testing.F) {
 			require.False(t, connections.ReasonOf(err).Unprocessed(), "the replica had the request: %v", err)
 			return
 		}
-		defer resp.Body.Close() //nolint:errcheck // read to its end
+		defer resp.Body.Close()
 		if resp.StatusCode == http.StatusSwitchingProtocols {
 			return
 		}

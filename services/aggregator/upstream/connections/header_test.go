@@ -36,7 +36,7 @@ func serveText(t *testing.T, pki *connectionstest.PKI, text, again string) strin
 				return
 			}
 			go func() {
-				defer conn.Close() //nolint:errcheck // the test has what it needs
+				defer conn.Close()
 				if _, err := http.ReadRequest(bufio.NewReader(conn)); err != nil {
 					return
 				}

@@ -91,7 +91,7 @@ func TestFramesThatBelongToNoAnswerEndTheConnection(t *testing.T) {
 			config.NextProtos = []string{"h2"}
 			listener, err := tls.Listen("tcp", "127.0.0.1:0", config)
 			require.NoError(t, err)
-			defer listener.Close() //nolint:errcheck // the test is over
+			defer listener.Close()
 			const most = 64 << 20
 			sent := make(chan int, 1)
 			go func() {
@@ -99,7 +99,7 @@ func TestFramesThatBelongToNoAnswerEndTheConnection(t *testing.T) {
 				if err != nil {
 					return
 				}
-				defer conn.Close() //nolint:errcheck // the test is over
+				defer conn.Close()
 				sent <- flood(t, conn, begin.Bytes(), batch.Bytes(), most)
 			}()
 			pool, _ := newPool(t, pki, listener.Addr().String())

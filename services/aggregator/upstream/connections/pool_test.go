@@ -237,7 +237,7 @@ func TestAHandshakeThatHangsIsWaitedForIfNoReplicaIsBetter(t *testing.T) {
 		<-accepts
 		_ = server.ServeTLS(listener, "", "")
 	}()
-	defer server.Close() //nolint:errcheck // the test is over
+	defer server.Close()
 	_, err = do(t, pool, newRequest(t, http.MethodPost, "content"), connections.Multiplexed)
 	assert.NoError(t, err)
 }

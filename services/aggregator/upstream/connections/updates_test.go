@@ -114,7 +114,7 @@ func isWhole(p []byte, types ...http2.FrameType) bool {
 
 func TestUpdatesDoNotWaitForALargePartOfAWindow(t *testing.T) {
 	replica, aggregator := net.Pipe()
-	defer replica.Close() //nolint:errcheck // nothing is lost
+	defer replica.Close()
 	d := newDelayed(&counted{Conn: tls.Client(aggregator, nil)})
 	d.frames.rest = 0 // the preface was sent
 	update := func(bytes int) []byte {

@@ -158,7 +158,7 @@ func benchmarkWire(b *testing.B, transport http.RoundTripper, url, method string
 		if err != nil {
 			return nil, err
 		}
-		defer resp.Body.Close() //nolint:errcheck // read to its end
+		defer resp.Body.Close()
 		if path == "/cpu" {
 			return io.ReadAll(resp.Body)
 		}

@@ -137,7 +137,7 @@ func changesRights(ctx context.Context, t *database.Tx, stream *streams.Stream, 
 		case !c.Same:
 			now, err := normalizedRBAC(stream.Resource, c.JSON)
 			if err != nil {
-				return true, nil //nolint:nilerr // noteUnreadable says so
+				return true, nil
 			}
 			former[c.Former] = now
 		}

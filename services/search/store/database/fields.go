@@ -196,6 +196,7 @@ func labelInTable(s *Statement, r labels.Requirement, kinds []int64, numberOf fu
 	hasNot := func() *Statement {
 		return s.Add(" AND NOT EXISTS (SELECT 1 FROM labels l WHERE l.object_id = o.id AND l.label = ?", r.Key())
 	}
+	//exhaustive:enforce
 	switch r.Operator() {
 	case selection.Exists:
 		has()

@@ -28,7 +28,7 @@ func TestAConnectionFromBeforeThePoolerWasFoundIsMadeAnew(t *testing.T) {
 		p.configure(c)
 		conn, err := pgx.ConnectConfig(t.Context(), c)
 		require.NoError(t, err)
-		defer conn.Close(t.Context()) //nolint:errcheck // the test is over
+		defer conn.Close(t.Context())
 		return p.look(t.Context(), conn)
 	}
 	require.NoError(t, look())
@@ -37,7 +37,7 @@ func TestAConnectionFromBeforeThePoolerWasFoundIsMadeAnew(t *testing.T) {
 	p.found.Store(true)
 	conn, err := pgx.ConnectConfig(t.Context(), early)
 	require.NoError(t, err)
-	defer conn.Close(t.Context()) //nolint:errcheck // the test is over
+	defer conn.Close(t.Context())
 	require.ErrorIs(t, p.look(t.Context(), conn), driver.ErrBadConn)
 	assert.NoError(t, look(), "the next one prepares no statements")
 }

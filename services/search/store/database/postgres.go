@@ -234,6 +234,7 @@ func (postgres) FindsByTerms(r labels.Requirement, kinds int) bool {
 func (postgres) Label(s *Statement, r labels.Requirement, kinds []int64) {
 	key, values := r.Key(), r.ValuesUnsorted()
 	slices.Sort(values)
+	//exhaustive:enforce
 	switch r.Operator() {
 	case selection.Exists:
 		hasTerm(s, kinds, []string{key})

@@ -85,7 +85,7 @@ func SetCredentials(t testing.TB, user, secret string) {
 // run runs the server until the test ends.
 func run(t testing.TB, log string, args ...string) {
 	t.Helper()
-	output, err := os.Create(log) //nolint:gosec // it is in a directory of the test
+	output, err := os.Create(log)
 	require.NoError(t, err)
 	cmd := command(context.WithoutCancel(t.Context()), t, args...)
 	cmd.Stdout, cmd.Stderr = output, output
@@ -95,7 +95,7 @@ func run(t testing.TB, log string, args ...string) {
 		cmd.Wait()         //nolint:errcheck // it was killed
 		output.Close()     //nolint:errcheck // only for people
 		if t.Failed() {
-			content, _ := os.ReadFile(log) //nolint:gosec // it is in a directory of the test
+			content, _ := os.ReadFile(log)
 			t.Logf("log of the S3 server:\n%s", content)
 		}
 	})
@@ -106,7 +106,7 @@ func command(ctx context.Context, t testing.TB, args ...string) *exec.Cmd {
 	t.Helper()
 	path, err := findProgram()
 	require.NoError(t, err)
-	cmd := exec.CommandContext(ctx, path, args...) //nolint:gosec // the test names the arguments
+	cmd := exec.CommandContext(ctx, path, args...)
 	cmd.Env = append(os.Environ(), "ROOT_ACCESS_KEY="+User, "ROOT_SECRET_KEY="+Secret, "ADMIN_ACCESS_KEY="+User, "ADMIN_SECRET_KEY="+Secret)
 	return cmd
 }

@@ -50,7 +50,7 @@ func (r *Relay) OnSent(do func(sent int64)) {
 
 func startRelay(t testing.TB, to string) *Relay {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // the test closes it
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	r := &Relay{Address: listener.Addr().String()}
 	var all sync.WaitGroup
@@ -92,7 +92,7 @@ func startRelay(t testing.TB, to string) *Relay {
 
 // pass passes the bytes of a connection on until either side ends it, or it is cut.
 func (r *Relay) pass(client net.Conn, to string) {
-	server, err := net.Dial("tcp", to) //nolint:noctx // the test closes it
+	server, err := net.Dial("tcp", to)
 	if err != nil {
 		client.Close() //nolint:errcheck // nothing was sent
 		return
