@@ -10,18 +10,18 @@
 //
 // # Storage
 //
-// Objects are kept in etcd, or where their field Storage says. The packages below apiservice/storages are such storages, and
-// apiservice/storagetest tests one of your own. A Custom resource is kept where its author pleases: in a database, or in another API.
+// Objects are kept in etcd, or in the storage of their field Storage. The packages below apiservice/storages are such storages, and
+// apiservice/storagetest tests one of your own. A Custom resource is kept where its author chooses: in a database, or in another API.
 //
 // A service with nothing in etcd demands no --etcd-servers, asks no etcd whether it is ready, and gives no effect to the flags about etcd
-// by which `tripod up` starts every service. Have a ReadyCheck say whether a database answers, AddFlags take its address, and Close, or
+// by which `tripod up` starts every service. Have a ReadyCheck report whether a database answers, AddFlags take its address, and Close, or
 // Destroy of a Custom storage, close it.
 //
 // # Behind Tripod
 //
-// A service that is given a certificate by Tripod's service CA (--service-cert-file) is a backend of Tripod. It tells the aggregators what
-// it serves and how each replica is, so no client polls. The aggregator tells it who sent a request and what the policy of the cluster says
-// about it, so neither asks twice, and a change of policy is in force at once. Its APIServices are registered by themselves.
+// A service that is given a certificate by Tripod's service CA (--service-cert-file) is a backend of Tripod. It sends the aggregators
+// its resources and the state of each replica, so no client polls. The aggregator sends it the user of a request and the decision of the
+// cluster's policy, so neither asks twice, and a change of policy is in force at once. Its APIServices are registered by themselves.
 //
 // # Behind kube-apiserver
 //

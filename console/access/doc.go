@@ -4,9 +4,9 @@
 // Package access admits requests to the console from browsers that were signed in.
 //
 // The console prints an address with a random path and a token. The token works once: it is exchanged for a cookie, which scripts cannot
-// read, and which other sites cannot make a browser send. Cookies do not tell ports of a host apart, so the random path keeps the cookie
+// read, and which other sites cannot make a browser send. Cookies do not distinguish ports of a host, so the random path keeps the cookie
 // from other servers on this machine.
 //
 // A request needs the console's own address as its Host, so that a name of another site that leads to 127.0.0.1 (DNS rebinding) does not
-// reach it. A browser must not say that another origin has sent the request. Only GET and HEAD are served.
+// reach it. A request whose headers name another origin is refused. Only GET and HEAD are served.
 package access

@@ -9,13 +9,13 @@
 // rounds. Processor time is that of all processes of the API server. That of etcd is shown beside it, and that of this command is not
 // included.
 //
-// There are three sides: stock, stock once more, which shows the noise, and Tripod. Afterwards bench runs all workloads once more for
+// The sides are three: stock, stock once more, which shows the noise, and Tripod. Afterwards bench runs all workloads once more for
 // profiles, and installs many CRDs while clients read and write built-in resources.
 //
 // It also compares three ways to an API service of others (LEGS), each with two replicas: k8s.io/sample-apiserver as an aggregated API
 // server behind stock, the same behind Tripod, and examples/wardle as a backend of Tripod.
 //
-// Variants are further sides: other binaries of Tripod, or the same ones in another environment. Without stock, the first of them is the
+// Variants are more sides: other binaries of Tripod, or the same ones in another environment. Without stock, the first of them is the
 // base of the comparison. A neighbour that keeps the caches and the memory busy shows what a change is worth on a shared machine.
 //
 // With -shapes, bench has a whole cluster live on each control plane instead: nodes join, pods run, are rolled and deleted, by the

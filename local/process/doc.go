@@ -1,7 +1,7 @@
 // Copyright The Tripod Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package process runs the processes of Tripod as children: it starts them, knows when they are ready, restarts those that die, and stops
+// Package process runs the processes of Tripod as children: it starts them, waits until they are ready, restarts those that die, and stops
 // all of them in order.
 //
 //	group := process.NewGroup(func(e process.Event) { fmt.Println(e) })

@@ -6,7 +6,7 @@
 // # What it owns
 //
 // The aggregator owns authentication, the routing of requests, the choice of a replica, the merged discovery and OpenAPI documents, and
-// APIServices with their availability. Its etcd holds only APIServices. It knows no other object, and decodes none on its way.
+// APIServices with their availability. Its etcd holds only APIServices. It keeps no other object, and decodes none on its way.
 //
 // # From flags to a server
 //
@@ -15,14 +15,14 @@
 //   - options/options.go has the flags. Validate finds what is wrong with them, and Complete fills in what follows from them.
 //   - server/config.go makes the parts: backends, feeds, the routing table, authentication, authorization, admission.
 //   - server/server.go builds a server of them, and installs handlers, controllers and checks.
-//   - Run serves until the process is told to stop. server/shutdown.go says in which steps it stops.
+//   - Run serves until the process gets a signal to stop. server/shutdown.go has the steps of stopping.
 //
 // # The way of a request
 //
 //   - routing/request.go: the class of the request. It is made once, and all later steps use it.
-//   - routing/table.go: who owns the path? core, extensions, another backend, the aggregator itself, or an aggregated API server.
+//   - routing/table.go: the owner of the path: core, extensions, another backend, the aggregator itself, or an aggregated API server.
 //   - server/chain.go: the short chain of handlers for backends, and kube-apiserver's full chain for the rest.
-//   - authn/authentication.go: who sent it? authn/tokens asks core about bearer tokens and caches the answers.
+//   - authn/authentication.go: the user of the request. authn/tokens asks core about bearer tokens and caches the answers.
 //   - proxy/proxy.go: the request with the identity of its sender, and the answer. aggregated.go does so for aggregated API servers.
 //   - upstream/call.go: which replica gets it, and whether another one gets it when that fails. upstream/balance has the policies.
 //   - upstream/connections: the connections to replicas.

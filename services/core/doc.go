@@ -19,16 +19,16 @@
 //
 // # The way of a request
 //
-//   - internal/hop/trust/authenticator.go: the aggregator's certificate lets core believe the envelope with the sender's identity.
+//   - internal/hop/trust/authenticator.go: the aggregator's certificate lets core trust the envelope with the sender's identity.
 //   - kube-apiserver's handler chain: audit, impersonation, priority and fairness, authorization, admission.
 //   - server/loopback.go: admission sees what other services serve by way of the aggregator.
 //   - internal/storage/watchresume: watches resume at a replica whose watch cache is younger than they are.
 //
-// # What aggregators ask and hear
+// # What aggregators ask and receive
 //
 //   - identity answers whose token it is, and reports when an answer ends (proto/identity/v1).
 //   - internal/hop/feed reports what this replica serves and whether it is ready (proto/backend/v1). server/catalog.go makes the list.
-//   - endpoints hears which aggregators serve, and keeps the endpoints of the kubernetes Service (proto/endpoints/v1).
+//   - endpoints receives the addresses of aggregators that serve, and keeps the endpoints of the kubernetes Service (proto/endpoints/v1).
 //   - paramkinds lets other services read the kinds that admission policies take parameters from.
 //
 // # What to read first

@@ -19,15 +19,15 @@
 //
 // # The way of a request
 //
-//   - internal/hop/trust/authenticator.go: the aggregator's certificate lets extensions believe the envelope with the sender's identity.
+//   - internal/hop/trust/authenticator.go: the aggregator's certificate lets extensions trust the envelope with the sender's identity.
 //   - kube-apiserver's handler chain: audit, impersonation, priority and fairness, authorization (services/shared/policy), admission.
 //   - services/shared/policy/gate.go: 503 until this replica has the objects that authorization needs.
 //   - k8s.io/apiextensions-apiserver: validation, defaults, conversion and pruning by the definition.
 //   - storages: all custom resources share one connection to etcd, and their watches resume.
 //
-// # What aggregators hear
+// # What aggregators receive
 //
-// catalog follows CustomResourceDefinitions, and tells internal/hop/feed which group-versions this replica serves and which resources
+// catalog follows CustomResourceDefinitions, and gives internal/hop/feed the group-versions that this replica serves and the resources that
 // became usable.
 //
 // # What to read first

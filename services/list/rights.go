@@ -68,8 +68,8 @@ var (
 
 	// ofPartitions are the rights of each partition of extensions.
 	ofPartitions = append(slices.Clone(ofExtensions),
-		grant(resources(update, "apiextensions.k8s.io", "customresourcedefinitions/status"), "a partition tells there how its definitions are; "+
-			"the default partition refuses the definitions of others"))
+		grant(resources(update, "apiextensions.k8s.io", "customresourcedefinitions/status"), "a partition reports the state of its definitions "+
+			"there; the default partition refuses the definitions of others"))
 
 	// ofAPIServices are the rights of each service that is built on package apiservice.
 	ofAPIServices = []trust.Grant{
@@ -79,8 +79,8 @@ var (
 		grant(resources(follow, "discovery.k8s.io", "endpointslices"), "an API service calls webhooks at the endpoints of that Service"),
 		grant(readAdmission, "webhooks and policies apply to its objects as to built-in ones"),
 		readFlowControl, writeFlowControlStatus,
-		grant(ask, "an API service asks core what the aggregator does not say about a request, such as whether a user may impersonate another "+
-			"one"),
+		grant(ask, "an API service asks core what the aggregator has not decided about a request, such as whether a user may impersonate "+
+			"another one"),
 		grant(paths(get, "/readyz"), "an API service follows a replica of core that is ready"),
 		grant(paths(get, discoveryPaths...), "admission policies find resources by discovery, and apply patches by OpenAPI schemas"),
 	}
@@ -94,7 +94,7 @@ var (
 		grant(named(resources([]string{"create", "patch"}, "apiextensions.k8s.io", "customresourcedefinitions"),
 			"pediaclusters.cluster.clusterpedia.io", "clustersyncresources.cluster.clusterpedia.io",
 			"clusterimportpolicies.policy.clusterpedia.io", "pediaclusterlifecycles.policy.clusterpedia.io"), "search defines its own kinds"),
-		grant(resources(patch, "cluster.clusterpedia.io", "pediaclusters/status"), "search tells there how the clusters are that it copies"),
+		grant(resources(patch, "cluster.clusterpedia.io", "pediaclusters/status"), "search reports the state of each cluster there"),
 		grant(resources([]string{"get", "create", "patch", "delete"}, "cluster.clusterpedia.io", "pediaclusters"),
 			"a ClusterImportPolicy makes PediaClusters of other objects"),
 		grant(resources([]string{"get", "create", "update", "delete"}, "policy.clusterpedia.io", "pediaclusterlifecycles"),
@@ -102,7 +102,7 @@ var (
 		grant(resources(get, "policy.clusterpedia.io", "clusterimportpolicies"),
 			"what a ClusterImportPolicy has made goes only after it is really gone"),
 		grant(resources(patch, "policy.clusterpedia.io", "clusterimportpolicies/status", "pediaclusterlifecycles/status"),
-			"search tells there how far it is"),
+			"search reports its progress there"),
 	)
 
 	ofCore = []trust.Grant{
@@ -138,7 +138,7 @@ var (
 	ask        = resources(create, "authorization.k8s.io", "subjectaccessreviews")
 	askOfNodes = grant(
 		ask,
-		"the CEL of an admission policy may ask what a node may do, and only core knows which pods run there",
+		"the CEL of an admission policy may ask what a node may do, and only core has the pods that run there",
 	)
 
 	discoveryPaths = []string{"/api", "/api/*", "/apis", "/apis/*", "/openapi", "/openapi/*", "/version", "/version/"}

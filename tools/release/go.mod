@@ -4,7 +4,7 @@ go 1.26.0
 
 require (
 	github.com/CycloneDX/cyclonedx-go v0.12.0
-	// Writes packages of Debian. Later versions require modules that the proxy of Go modules does not give to everyone.
+	// Writes packages of Debian. Later versions require modules that the public proxy of Go modules does not have.
 	github.com/goreleaser/nfpm/v2 v2.45.2
 )
 

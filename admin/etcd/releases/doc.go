@@ -10,5 +10,5 @@
 // Annotations of the StatefulSet name the restore, its phase, and the command that does it, so that the same command continues where an
 // earlier one was interrupted, and only one goes on. Until the first member is restored, a failure starts everything again with the old
 // data. Once etcd starts with the new data, nothing is restored again. If anything else has started etcd in between, the command stops:
-// members that have the new data could no longer be told from those that went on.
+// members that have the new data would look like those that went on with the old data.
 package releases

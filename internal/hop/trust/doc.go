@@ -3,7 +3,7 @@
 
 // Package trust defines how the services of Tripod recognise and trust each other.
 //
-// Every service holds a certificate of one internal CA, the service CA. The common name says which service it is. A backend identifies the
+// Every service holds a certificate of one internal CA, the service CA. The common name is the name of the service. A backend identifies the
 // sender of a request by the certificate of the connection ([BackendOptions.ApplyTo]):
 //
 //   - On a connection of the aggregator, the envelope of the request names the sender (package envelope). The backend refuses a request
@@ -13,7 +13,7 @@
 //   - The backend refuses all other connections, and envelopes on them. With --allow-direct-clients, its own authenticators judge clients
 //     without an envelope.
 //
-// A service may do in its own name what the list of Tripod's services says ([Rights]). [NewAuthorizer] evaluates it before the configured
+// A service has the rights of the list of Tripod's services ([Rights]) in its own name. [NewAuthorizer] evaluates it before the configured
 // authorizers. So the list holds in every authorization mode, and needs no object in etcd. An API service that does not have the list
-// believes the aggregator, which has it, and states its decision in the envelope.
+// trusts the decision in the envelope: the aggregator has the list.
 package trust

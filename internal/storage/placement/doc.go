@@ -10,7 +10,7 @@
 //     ([Keys.Unchanged]). So etcd itself refuses the writes of a replica with an old state, however long that was frozen or cut off.
 //   - A move pauses writes by a key in the fence, which has a lease. If the move dies, etcd removes the key, and writes go on.
 //   - A replica follows the record. When the objects have moved, it ends the watches of the group, and uses the other etcd
-//     ([Groups.Decorate]). Watches from before the move list again, because the other etcd knows nothing of what happened before.
+//     ([Groups.Decorate]). Watches from before the move list again, because the other etcd has no history of it.
 //   - A group without objects and without a record goes to its own etcd, if it has one, when it is first used.
 //   - A claim or a move that has died after the switch is ended by the next replica that looks.
 //   - If the shared etcd is none, as with kine, groups stay there, and nothing fences writes ([Groups.Check]).

@@ -7,7 +7,7 @@
 // 	protoc        (unknown)
 // source: backend/v1/backend.proto
 
-// Package tripod.backend.v1 is how a replica of a backend tells aggregators what it serves, and how it is.
+// Package tripod.backend.v1 is how a replica of a backend reports to aggregators what it serves, and its state.
 
 package backendv1
 
@@ -32,7 +32,7 @@ type WatchResponse_Phase int32
 const (
 	// Never sent.
 	WatchResponse_PHASE_UNSPECIFIED WatchResponse_Phase = 0
-	// It does not know enough yet, or lost something it needs: requests should go elsewhere.
+	// It lacks something that it needs, still or again: requests should go elsewhere.
 	WatchResponse_PHASE_NOT_READY WatchResponse_Phase = 1
 	// It wants requests.
 	WatchResponse_PHASE_SERVING WatchResponse_Phase = 2
@@ -136,7 +136,7 @@ type WatchResponse struct {
 	// Custom resources that became usable at this replica since the previous message. In the first message of a stream all that
 	// are.
 	Established []*Established `protobuf:"bytes,6,rep,name=established,proto3" json:"established,omitempty"`
-	// How the replica was started. In the first message of a stream, and again when its configuration changed. A replica that does not tell is
+	// How the replica was started. In the first message of a stream, and again when its configuration changed. A replica that sends none is
 	// taken to agree with all others.
 	Settings      *Settings `protobuf:"bytes,7,opt,name=settings,proto3" json:"settings,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -233,13 +233,13 @@ type Settings struct {
 	MinCompatibilityVersion string `protobuf:"bytes,3,opt,name=min_compatibility_version,json=minCompatibilityVersion,proto3" json:"min_compatibility_version,omitempty"`
 	// Feature gates that are not as they are by default in the emulated version.
 	FeatureGates map[string]bool `protobuf:"bytes,4,rep,name=feature_gates,json=featureGates,proto3" json:"feature_gates,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
-	// What --runtime-config says.
+	// The value of --runtime-config.
 	RuntimeConfig map[string]string `protobuf:"bytes,5,rep,name=runtime_config,json=runtimeConfig,proto3" json:"runtime_config,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
-	// Modes of authorization, in their order. Empty: not told.
+	// Modes of authorization, in their order. Empty: not reported.
 	AuthorizationModes []string `protobuf:"bytes,6,rep,name=authorization_modes,json=authorizationModes,proto3" json:"authorization_modes,omitempty"`
-	// Who is let in without credentials: true, false, or the paths. Empty: not told, or for others to decide.
+	// Whether requests without credentials are let in: true, false, or the paths. Empty: not reported, or for others to decide.
 	AnonymousAuth string `protobuf:"bytes,7,opt,name=anonymous_auth,json=anonymousAuth,proto3" json:"anonymous_auth,omitempty"`
-	// How it encrypts, audits and admits. Absent: not told, so unknown.
+	// How it encrypts, audits and admits. Absent: not reported, so unknown.
 	Configuration *Configuration `protobuf:"bytes,8,opt,name=configuration,proto3" json:"configuration,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -334,7 +334,7 @@ func (x *Settings) GetConfiguration() *Configuration {
 // Configuration is what a replica does to objects and requests that another replica may have to do as well. It says which, and no secrets.
 type Configuration struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// What --encryption-provider-config says, by the resource as it is called there: providers in their order, and names of their keys, each with a
+	// Contents of --encryption-provider-config, by the resource as it is called there: providers in their order, and names of their keys, each with a
 	// digest of 32 bits, as in aescbc:key1#1a2b3c4d,identity. The first provider writes. A resource that is not here is stored in clear.
 	Encryption map[string]string `protobuf:"bytes,1,rep,name=encryption,proto3" json:"encryption,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	// Digest of the audit policy, and where events go, as in 1a2b3c4d to log. Off if nothing is audited.
@@ -342,7 +342,7 @@ type Configuration struct {
 	// Admission plugins that the service has: off, on, or on with the digest of their configuration, as in on with 1a2b3c4d.
 	Admission map[string]string `protobuf:"bytes,3,rep,name=admission,proto3" json:"admission,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	// API groups of the partitions of extensions, sorted, as in big=*.example.com,example.com small=example.net. It is empty if extensions has no
-	// partitions, and not set if the service does not know them.
+	// partitions, and not set if the service does not have the list.
 	Partitions    *string `protobuf:"bytes,4,opt,name=partitions,proto3,oneof" json:"partitions,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -406,7 +406,7 @@ func (x *Configuration) GetPartitions() string {
 	return ""
 }
 
-// Catalog says what a replica serves, and names the documents about it.
+// Catalog lists what a replica serves, and names the documents about it.
 type Catalog struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Group-versions that are served, sorted by group and version.

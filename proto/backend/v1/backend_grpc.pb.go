@@ -7,7 +7,7 @@
 // - protoc             (unknown)
 // source: backend/v1/backend.proto
 
-// Package tripod.backend.v1 is how a replica of a backend tells aggregators what it serves, and how it is.
+// Package tripod.backend.v1 is how a replica of a backend reports to aggregators what it serves, and its state.
 
 package backendv1
 
@@ -33,7 +33,7 @@ const (
 //
 // Backend is served by every replica of core and extensions. Only aggregators may call it.
 type BackendClient interface {
-	// Watch tells the state of the replica and what changes of it. The first message comes at once and has everything. Later
+	// Watch sends the state of the replica and its changes. The first message comes at once and has everything. Later
 	// ones come at a change, and at least every second: silence means that the replica is lost. The stream ends when the
 	// replica stops. A caller that takes too long to read is cut off with RESOURCE_EXHAUSTED, and starts again.
 	Watch(ctx context.Context, in *WatchRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[WatchResponse], error)
@@ -72,7 +72,7 @@ type Backend_WatchClient = grpc.ServerStreamingClient[WatchResponse]
 //
 // Backend is served by every replica of core and extensions. Only aggregators may call it.
 type BackendServer interface {
-	// Watch tells the state of the replica and what changes of it. The first message comes at once and has everything. Later
+	// Watch sends the state of the replica and its changes. The first message comes at once and has everything. Later
 	// ones come at a change, and at least every second: silence means that the replica is lost. The stream ends when the
 	// replica stops. A caller that takes too long to read is cut off with RESOURCE_EXHAUSTED, and starts again.
 	Watch(*WatchRequest, grpc.ServerStreamingServer[WatchResponse]) error

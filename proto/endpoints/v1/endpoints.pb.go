@@ -26,7 +26,7 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// AdvertiseRequest says where an aggregator is.
+// AdvertiseRequest has the address of an aggregator.
 type AdvertiseRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// IP address at which other machines reach it. One that cannot be an endpoint, as those of loopback interfaces, is refused with
@@ -82,7 +82,7 @@ func (x *AdvertiseRequest) GetPort() uint32 {
 	return 0
 }
 
-// AdvertiseResponse says that the address is no endpoint any more.
+// AdvertiseResponse confirms that the address is no endpoint any more.
 type AdvertiseResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields

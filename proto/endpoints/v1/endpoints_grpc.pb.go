@@ -34,7 +34,7 @@ const (
 // Endpoints is served by every replica of core. Only aggregators may call it, and each calls all replicas.
 type EndpointsClient interface {
 	// Advertise makes an aggregator an endpoint of the kubernetes Service. It is called when the aggregator is ready to be one.
-	// The first message is sent at once and says where the aggregator is. It is sent again every 2 seconds: after 10 seconds of
+	// The first message is sent at once and has the address of the aggregator. It is sent again every 2 seconds: after 10 seconds of
 	// silence core ends the call. While the call lasts, core renews the lease of the address (/registry/masterleases). An
 	// aggregator that is about to stop half-closes the call. Then core removes the address at once, unless another aggregator
 	// has it too, and answers when it is gone. However else the call ends, the address goes when its lease does.
@@ -69,7 +69,7 @@ type Endpoints_AdvertiseClient = grpc.ClientStreamingClient[AdvertiseRequest, Ad
 // Endpoints is served by every replica of core. Only aggregators may call it, and each calls all replicas.
 type EndpointsServer interface {
 	// Advertise makes an aggregator an endpoint of the kubernetes Service. It is called when the aggregator is ready to be one.
-	// The first message is sent at once and says where the aggregator is. It is sent again every 2 seconds: after 10 seconds of
+	// The first message is sent at once and has the address of the aggregator. It is sent again every 2 seconds: after 10 seconds of
 	// silence core ends the call. While the call lasts, core renews the lease of the address (/registry/masterleases). An
 	// aggregator that is about to stop half-closes the call. Then core removes the address at once, unless another aggregator
 	// has it too, and answers when it is gone. However else the call ends, the address goes when its lease does.

@@ -7,7 +7,7 @@
 // 	protoc        (unknown)
 // source: identity/v1/identity.proto
 
-// Package tripod.identity.v1 is how the services tell each other who sent a request.
+// Package tripod.identity.v1 is how the services pass the sender of a request to each other.
 
 package identityv1
 
@@ -31,7 +31,7 @@ const (
 type Decision_Verdict int32
 
 const (
-	// Not said.
+	// Not decided.
 	Decision_VERDICT_UNSPECIFIED Decision_Verdict = 0
 	// An authorizer allows the request.
 	Decision_VERDICT_ALLOW Decision_Verdict = 1
@@ -153,7 +153,7 @@ func (Dependency_Kind) EnumDescriptor() ([]byte, []int) {
 	return file_identity_v1_identity_proto_rawDescGZIP(), []int{7, 0}
 }
 
-// Envelope is all that a backend has to know about the sender of a request: what it would know had the sender
+// Envelope is all that a backend needs about the sender of a request: what it would have if the sender had
 // connected to it. The aggregator sends one with each request, as the header Tripod-Envelope, in unpadded URL-safe
 // base64 (RFC 4648, section 5).
 type Envelope struct {
@@ -171,7 +171,7 @@ type Envelope struct {
 	// The service that sends the request in its own name, by way of the aggregator: the common name of its certificate. No
 	// client can be taken for it, whatever the client's name.
 	Service string `protobuf:"bytes,6,opt,name=service" json:"service,omitempty"`
-	// What the policy of the cluster, or the list of the rights of services, says about this request, sent by that user without impersonation or by
+	// What the policy of the cluster, or the list of the rights of services, decides about this request, sent by that user without impersonation or by
 	// that service. Absent if the backend decides itself.
 	Decision *Decision `protobuf:"bytes,7,opt,name=decision" json:"decision,omitempty"`
 	// The aggregator passed on a deletion of the request's namespace less than 30 s ago. Admission must ask core for the namespace, because a cache may
@@ -267,7 +267,7 @@ func (x *Envelope) GetNamespaceEnds() bool {
 	return false
 }
 
-// Decision is what the aggregator's authorizers say about a request (k8s.io/apiserver/pkg/authorization/authorizer).
+// Decision is what the aggregator's authorizers decide about a request (k8s.io/apiserver/pkg/authorization/authorizer).
 type Decision struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// What the authorizers decided.
@@ -605,7 +605,7 @@ type AuthenticateResponse struct {
 	// The last invalidation of that run (WatchResponse.sequence) before the token was looked at. An answer must not be
 	// kept when a later one names one of its dependencies.
 	Sequence uint64 `protobuf:"varint,10,opt,name=sequence" json:"sequence,omitempty"`
-	// Whether invalidations tell of everything that ends the token before its time. If not, callers have to ask again: a token of
+	// Whether invalidations report everything that ends the token before its time. If not, callers have to ask again: a token of
 	// a webhook or of an issuer may have been revoked since.
 	RevocationIsTold bool `protobuf:"varint,11,opt,name=revocation_is_told,json=revocationIsTold" json:"revocation_is_told,omitempty"`
 	unknownFields    protoimpl.UnknownFields
@@ -876,7 +876,7 @@ func (x *WatchResponse) GetInvalidations() []*Invalidation {
 	return nil
 }
 
-// Invalidation says that answers that depend on something hold no longer.
+// Invalidation ends answers that depend on something.
 type Invalidation struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Number in this run.

@@ -7,7 +7,7 @@
 // - protoc             (unknown)
 // source: identity/v1/identity.proto
 
-// Package tripod.identity.v1 is how the services tell each other who sent a request.
+// Package tripod.identity.v1 is how the services pass the sender of a request to each other.
 
 package identityv1
 
@@ -32,15 +32,15 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// Identity is served by core, which alone knows which tokens are good. Only aggregators may call it.
+// Identity is served by core, which alone can verify all tokens. Only aggregators may call it.
 //
 // A caller follows one replica of core at a time: it watches, and asks about tokens, on one connection, and keeps
 // answers no longer than it watches. So it is never staler than that replica.
 type IdentityClient interface {
-	// Authenticate tells whose token it is. A token that is not good is an answer, not an error. The codes of errors:
-	// UNAVAILABLE while the replica does not know enough to judge or shuts down, INVALID_ARGUMENT without a token.
+	// Authenticate returns the user of a token. A token that is not good is an answer, not an error. The codes of errors:
+	// UNAVAILABLE while the replica lacks what it needs to judge or shuts down, INVALID_ARGUMENT without a token.
 	Authenticate(ctx context.Context, in *AuthenticateRequest, opts ...grpc.CallOption) (*AuthenticateResponse, error)
-	// Watch tells which answers of Authenticate hold no longer. The first message comes at once, and a message comes at
+	// Watch sends which answers of Authenticate hold no longer. The first message comes at once, and a message comes at
 	// least every second: silence means that the replica is lost. The stream ends when the replica stops.
 	Watch(ctx context.Context, in *WatchRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[WatchResponse], error)
 }
@@ -86,15 +86,15 @@ type Identity_WatchClient = grpc.ServerStreamingClient[WatchResponse]
 // All implementations must embed UnimplementedIdentityServer
 // for forward compatibility.
 //
-// Identity is served by core, which alone knows which tokens are good. Only aggregators may call it.
+// Identity is served by core, which alone can verify all tokens. Only aggregators may call it.
 //
 // A caller follows one replica of core at a time: it watches, and asks about tokens, on one connection, and keeps
 // answers no longer than it watches. So it is never staler than that replica.
 type IdentityServer interface {
-	// Authenticate tells whose token it is. A token that is not good is an answer, not an error. The codes of errors:
-	// UNAVAILABLE while the replica does not know enough to judge or shuts down, INVALID_ARGUMENT without a token.
+	// Authenticate returns the user of a token. A token that is not good is an answer, not an error. The codes of errors:
+	// UNAVAILABLE while the replica lacks what it needs to judge or shuts down, INVALID_ARGUMENT without a token.
 	Authenticate(context.Context, *AuthenticateRequest) (*AuthenticateResponse, error)
-	// Watch tells which answers of Authenticate hold no longer. The first message comes at once, and a message comes at
+	// Watch sends which answers of Authenticate hold no longer. The first message comes at once, and a message comes at
 	// least every second: silence means that the replica is lost. The stream ends when the replica stops.
 	Watch(*WatchRequest, grpc.ServerStreamingServer[WatchResponse]) error
 	mustEmbedUnimplementedIdentityServer()

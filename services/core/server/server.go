@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package server runs core: the control plane of kube-apiserver without the CRD server before it and the aggregator
-// around it, and what aggregators ask and hear of it.
+// around it, and what aggregators ask and receive.
 package server
 
 import (

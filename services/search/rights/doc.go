@@ -1,7 +1,7 @@
 // Copyright The Tripod Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package rights knows what readers of search may see by the RBAC of the clusters themselves.
+// Package rights computes what readers of search may see by the RBAC of the clusters themselves.
 //
 // The RBAC objects of a cluster are copied like all others. They count only if the cluster has a [Policy], because a user name of one
 // cluster may be another person in another one. Kubernetes' own resolver decides which rules apply to a user.

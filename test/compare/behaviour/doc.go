@@ -4,5 +4,5 @@
 // Package behaviour tests what clients see of a running Tripod.
 //
 // Nothing in these tests is particular to Tripod unless a test says so: with TEST_AGAINST=stock in the environment
-// the same tests run against the stock kube-apiserver, which tells a wrong test from a wrong Tripod.
+// the same tests run against the stock kube-apiserver, which distinguishes a wrong test from a wrong Tripod.
 package behaviour

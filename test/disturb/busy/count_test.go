@@ -39,7 +39,7 @@ func (c *count) note(counter *atomic.Int64, format string, args ...any) {
 }
 
 func (c *count) String() string {
-	return fmt.Sprintf("watches: %d refused, %d told to wait, %d ended, %d complete; %d events lost; %d writes failed; %d tokens refused; %.1f s %s",
+	return fmt.Sprintf("watches: %d refused, %d throttled, %d ended, %d complete; %d events lost; %d writes failed; %d tokens refused; %.1f s %s",
 		c.refused.Load(), c.toldToWait.Load(), c.ended.Load(), c.complete.Load(), c.lost.Load(), c.writesFailed.Load(), c.tokensRefused.Load(),
 		c.took.Seconds(), strings.Join(c.why, "; "))
 }
@@ -53,7 +53,7 @@ func (c *count) expect(t *testing.T, h herd) {
 	assert.Zero(t, c.tokensRefused.Load(), "%s", c)
 }
 
-// expectNoWorse checks that a herd lost no more than another one, at kube-apiserver. That its clients are told to wait is no loss.
+// expectNoWorse checks that a herd lost no more than another one, at kube-apiserver. Clients that are throttled are no loss.
 func (c *count) expectNoWorse(t *testing.T, stock *count) {
 	t.Helper()
 	for _, one := range []struct {

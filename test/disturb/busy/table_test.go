@@ -59,7 +59,7 @@ func (tbl *table) note(t *testing.T) {
 }
 
 var header = []string{
-	"herd (replicas)", "of", "refused", "told to wait", "ended", "events lost", "complete", "writes failed", "tokens refused", "ejected", "streams lost", "time",
+	"herd (replicas)", "of", "refused", "throttled", "ended", "events lost", "complete", "writes failed", "tokens refused", "ejected", "streams lost", "time",
 }
 
 func (tbl *table) add(s scenario, of string, o outcome) {

@@ -3,7 +3,7 @@
 
 // Package both sends the same to a stock kube-apiserver and to Tripod.
 //
-// A test starts the two with [Start], wraps each in a [Side] that knows the users who send requests, and compares the answers after a
+// A test starts the two with [Start], wraps each in a [Side] that has the users who send requests, and compares the answers after a
 // [Normaliser] has removed what differs between any two clusters:
 //
 //	sides, err := both.Start(ctx, func(ctx context.Context, tripod bool) (*both.Side, error) {

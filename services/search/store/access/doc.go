@@ -1,9 +1,9 @@
 // Copyright The Tripod Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package access keeps what decides who may see which objects: the policies of clusters and what their RBAC objects say, with a generation
+// Package access keeps the rights of readers: the policies of clusters and what their RBAC objects grant, with a generation
 // that each change raises. An [ObjectSet] has the objects of a resource in a cluster that a reader may read, as a condition for statements.
-// A [Filter] has the sets of a reader, and [IsCurrent] tells a transaction whether it was computed from the rights that are in force.
+// A [Filter] has the sets of a reader, and a transaction asks [IsCurrent] whether it was computed from the rights that are in force.
 package access
 
 import (
