@@ -118,8 +118,22 @@ type instance struct {
 	listener func(line string)
 }
 
-// prepare does everything that can fail before the first process starts.
+// prepare does everything that can fail before the first process starts. It writes nothing into the data directory before it knows that the
+// instance may use the data.
 func (i *instance) prepare(ctx context.Context) error {
+	if err := i.dataDir.checkVersion(); err != nil {
+		return err
+	}
+	if err := checkEtcds(ctx, i.options); err != nil {
+		return err
+	}
+	if err := i.checkControllers(); err != nil {
+		return err
+	}
+	additional, err := i.options.programs()
+	if err != nil {
+		return err
+	}
 	port, err := i.takePorts()
 	if err != nil {
 		return err
@@ -133,20 +147,10 @@ func (i *instance) prepare(ctx context.Context) error {
 	if err := i.ensureCertificates(); err != nil {
 		return err
 	}
-	if err := checkEtcds(ctx, i.options); err != nil {
-		return err
-	}
-	if err := i.checkControllers(); err != nil {
-		return err
-	}
-	additional, err := i.options.programs()
-	if err != nil {
-		return err
-	}
 	if i.services, err = replicas.NewServices(i.store, additional); err != nil {
 		return err
 	}
-	return i.dataDir.checkVersion(i.options)
+	return i.dataDir.rememberVersion(i.options.stored())
 }
 
 // takePorts checks that the ports for clients are free, and returns where clients are served.

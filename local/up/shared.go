@@ -10,7 +10,7 @@ import (
 )
 
 // SharedFlags are the flags of the services that must be the same for all of them.
-var SharedFlags = []string{"feature-gates", "emulated-version", "min-compatibility-version", "runtime-config"}
+var SharedFlags = []string{"feature-gates", emulatedVersion, "min-compatibility-version", "runtime-config"}
 
 // sharedArguments returns the flags for all services.
 func (o *Options) sharedArguments() []string {
@@ -35,7 +35,7 @@ func (o *Options) validateShared() error {
 			}
 		}
 	}
-	return nil
+	return o.validateEmulated()
 }
 
 // valuesOf returns the values of a flag in args, as in --name=value and --name value.
