@@ -64,22 +64,21 @@ func (c *Check) Run(ctx context.Context) error {
 	if err := c.defined(ctx, func() error { return c.object(ctx, c.customResource()) }); err != nil {
 		return err
 	}
+	if c.Health == nil {
+		return nil
+	}
 	c.note(ctx)
-	return nil
+	return c.checkKubelets(ctx)
 }
 
-// note says how services differ, and which kubelets do not fit. Another API server knows nothing of that, and not every user may ask.
+// note says how services differ. Another API server knows nothing of that, and not every user may ask.
 func (c *Check) note(ctx context.Context) {
-	if c.Health == nil {
-		return
-	}
 	for _, name := range notes {
 		code, answer, err := c.Health(ctx, "/readyz/"+name)
 		if err == nil && code == http.StatusInternalServerError {
 			c.say(Warning, strings.TrimSpace(name+": "+strings.TrimPrefix(answer, "internal server error: ")))
 		}
 	}
-	c.noteKubelets(ctx)
 }
 
 // object does what clients do with an object.

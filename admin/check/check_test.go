@@ -98,11 +98,12 @@ func TestKubeletsThatDoNotFitAreNamed(t *testing.T) {
 		version  string
 		kubelets []string
 		want     string
+		fails    bool
 	}{
 		"those that fit":   {version: `{"gitVersion": "v1.37.2"}`, kubelets: []string{"v1.34.4", "v1.37.9", ""}},
-		"a newer one":      {version: `{"gitVersion": "v1.37.2"}`, kubelets: []string{"v1.38.0-alpha.0"}, want: "kubelets of 1.38 (1, one is node-0), and this API server works with 1.34 to 1.37"},
+		"a newer one":      {version: `{"gitVersion": "v1.37.2"}`, kubelets: []string{"v1.38.0-alpha.0"}, want: "kubelets of 1.38 (1, one is node-0), and this API server works with 1.34 to 1.37", fails: true},
 		"older ones":       {version: `{"gitVersion": "v1.37.2"}`, kubelets: []string{"v1.33.1", "v1.33.2"}, want: "kubelets of 1.33 (2, one is node-1), and this API server works with 1.34 to 1.37"},
-		"what it emulates": {version: `{"gitVersion": "v1.37.2", "emulationMajor": "1", "emulationMinor": "36"}`, kubelets: []string{"v1.37.2"}, want: "kubelets of 1.37 (1, one is node-0), and this API server works with 1.33 to 1.36"},
+		"what it emulates": {version: `{"gitVersion": "v1.37.2", "emulationMajor": "1", "emulationMinor": "36"}`, kubelets: []string{"v1.37.2"}, want: "kubelets of 1.37 (1, one is node-0), and this API server works with 1.33 to 1.36", fails: true},
 		"no version":       {version: "what?", kubelets: []string{"v1.99.0"}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -122,7 +123,13 @@ func TestKubeletsThatDoNotFitAreNamed(t *testing.T) {
 			}
 			c.Client = dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(),
 				map[schema.GroupVersionResource]string{{Version: "v1", Resource: "nodes"}: "NodeList"}, nodes...)
-			c.note(t.Context())
+			err := c.checkKubelets(t.Context())
+			if tc.fails {
+				require.EqualError(t, err, "nodes have "+tc.want)
+				tc.want = ""
+			} else {
+				require.NoError(t, err)
+			}
 			if tc.want != "" {
 				tc.want = "warning   nodes have " + tc.want + "\n"
 			}

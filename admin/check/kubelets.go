@@ -25,11 +25,13 @@ import (
 // (https://kubernetes.io/releases/version-skew-policy/#kubelet).
 const olderKubelets = 3
 
-// noteKubelets warns of nodes whose kubelet is newer than the API server, or too old for it. Not every user may list nodes.
-func (c *Check) noteKubelets(ctx context.Context) {
+// checkKubelets returns an error if nodes have kubelets that are newer than the API server: Kubernetes does not support them, and they may use
+// APIs that the server does not have. It warns of kubelets that are too old: they go on working, and may miss what newer ones do. Not every
+// user may list nodes.
+func (c *Check) checkKubelets(ctx context.Context) error {
 	server, err := c.serverVersion(ctx)
 	if err != nil {
-		return
+		return nil //nolint:nilerr // another API server may not tell
 	}
 	count, example := map[uint]int{}, map[uint]string{}
 	nodes := c.Client.Resource(corev1.SchemeGroupVersion.WithResource("nodes"))
@@ -49,16 +51,22 @@ func (c *Check) noteKubelets(ctx context.Context) {
 		return nil
 	})
 	if err != nil {
-		return
+		return nil //nolint:nilerr // the user may not list nodes
 	}
 	newest := server.Minor()
 	oldest := newest - min(newest, olderKubelets)
+	var tooNew []error
 	for _, minor := range slices.Sorted(maps.Keys(count)) {
-		if minor < oldest || newest < minor {
-			c.say(Warning, fmt.Sprintf("nodes have kubelets of 1.%d (%d, one is %s), and this API server works with 1.%d to 1.%d",
-				minor, count[minor], example[minor], oldest, newest))
+		found := fmt.Sprintf("nodes have kubelets of 1.%d (%d, one is %s), and this API server works with 1.%d to 1.%d",
+			minor, count[minor], example[minor], oldest, newest)
+		switch {
+		case minor < oldest:
+			c.say(Warning, found)
+		case newest < minor:
+			tooNew = append(tooNew, errors.New(found))
 		}
 	}
+	return errors.Join(tooNew...)
 }
 
 // serverVersion returns the version whose API the server has: the one that it emulates, or its own.

@@ -31,7 +31,7 @@ func newCheckCommand() *cobra.Command {
 		Short: "Check that the API works",
 		Long: `Create, read, change, watch and delete an object of a built-in kind and a custom resource, which the check defines first.
 The check deletes everything that it made, also when it fails. It warns of services that are configured differently, and of
-nodes whose kubelets are too new or too old.
+nodes whose kubelets are too old. It fails if kubelets are newer than the API server.
 
 The instance is the one in $` + up.DataDirVariable + ` or ` + up.DefaultDataDirHelp + ` unless $KUBECONFIG or --kubeconfig names another.`,
 		Args: cobra.NoArgs,

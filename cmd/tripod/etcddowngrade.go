@@ -58,7 +58,15 @@ func (o *etcdDowngrade) run(ctx context.Context, out io.Writer, progress func(st
 	}
 	return o.use(ctx, func(ctx context.Context, client *clientv3.Client) error {
 		if o.cancel {
-			return downgrade.Cancel(ctx, client)
+			cancelled, err := downgrade.Cancel(ctx, client)
+			switch {
+			case err != nil:
+			case cancelled:
+				progress("etcd stays with its version: the downgrade is cancelled")
+			default:
+				progress("No downgrade is allowed: nothing to cancel")
+			}
+			return err
 		}
 		members, err := downgrade.Enable(ctx, client, o.to, progress)
 		if err != nil {
@@ -77,6 +85,10 @@ func (o *etcdDowngrade) print(out io.Writer, members []downgrade.Member) error {
 		if err != nil {
 			return err
 		}
+	}
+	if downgrade.Finished(members, o.to) {
+		_, err := fmt.Fprintf(out, "All servers are of etcd %s already: nothing to replace.\n", o.to)
+		return err
 	}
 	_, err := fmt.Fprintf(out, "Replace the servers by etcd %s now, one after the other.\n", o.to)
 	return err

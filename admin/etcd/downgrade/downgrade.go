@@ -12,6 +12,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -55,6 +56,9 @@ func Enable(ctx context.Context, client *clientv3.Client, target string, progres
 	}
 	if err := checkTarget(members, to); err != nil {
 		return nil, err
+	}
+	if Finished(members, target) {
+		return members, nil
 	}
 	allowed := false
 	err = wait.PollUntilContextCancel(ctx, askInterval, true, func(ctx context.Context) (bool, error) {
@@ -112,12 +116,26 @@ func enable(ctx context.Context, client *clientv3.Client, target string) (bool, 
 	return false, fmt.Errorf("etcd does not go back to %s: %w", target, err)
 }
 
-// Cancel ends the permission, if there is one. Members then store the form of their own version again.
-func Cancel(ctx context.Context, client *clientv3.Client) error {
+// Cancel ends the permission, and reports whether etcd had given one. Members then store the form of their own version again.
+func Cancel(ctx context.Context, client *clientv3.Client) (cancelled bool, err error) {
+	members, err := list(ctx, client)
+	if err == nil && !slices.ContainsFunc(members, func(m Member) bool { return m.goesBack }) {
+		return false, nil
+	}
+	// A member that does not answer keeps no permission from being ended.
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
-	_, err := client.Downgrade(ctx, clientv3.DowngradeCancel, "")
-	return err
+	_, err = client.Downgrade(ctx, clientv3.DowngradeCancel, "")
+	return err == nil, err
+}
+
+// Finished reports whether all servers are of a minor version already, as in 3.6.
+func Finished(members []Member, target string) bool {
+	to, err := version.ParseGeneric(target)
+	return err == nil && !slices.ContainsFunc(members, func(m Member) bool {
+		server, err := version.ParseSemantic(m.Version)
+		return err != nil || server.Major() != to.Major() || server.Minor() != to.Minor()
+	})
 }
 
 // list asks each member for its versions.

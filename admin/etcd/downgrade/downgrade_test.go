@@ -61,8 +61,23 @@ func TestDataTakesTheFormOfTheVersionBefore(t *testing.T) {
 		assert.Equal(t, embedded.Version, members[0].Version)
 	}
 	assert.Len(t, lines, 1, "the second run has nothing to do")
-	require.NoError(t, Cancel(ctx, client))
+	for _, want := range []bool{true, false} {
+		cancelled, err := Cancel(ctx, client)
+		require.NoError(t, err)
+		assert.Equal(t, want, cancelled)
+		awaitOwn(t, client)
+	}
+}
+
+// TestServersOfTheVersionHaveNothingToDo has etcd neither store another form nor allow that.
+func TestServersOfTheVersionHaveNothingToDo(t *testing.T) {
+	client := start(t)
 	awaitOwn(t, client)
+	members, err := Enable(t.Context(), client, minor(0), func(line string) { t.Error(line) })
+	require.NoError(t, err)
+	assert.True(t, Finished(members, minor(0)))
+	assert.False(t, Finished(members, minor(-1)), "servers would have to be replaced")
+	assert.False(t, members[0].goesBack)
 }
 
 func TestOtherVersionsAreRefused(t *testing.T) {
