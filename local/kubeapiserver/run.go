@@ -23,6 +23,7 @@ import (
 	"github.com/tripod-k8s/tripod/internal/service"
 	"github.com/tripod-k8s/tripod/internal/service/auditlog/auditfile"
 	"github.com/tripod-k8s/tripod/internal/storage/etcdready"
+	"github.com/tripod-k8s/tripod/internal/storage/etcdversion"
 	"github.com/tripod-k8s/tripod/local/replicas"
 	"github.com/tripod-k8s/tripod/local/supervisor"
 )
@@ -107,6 +108,9 @@ func checkEtcd(ctx context.Context, s *plan) error {
 	ctx, cancel := context.WithTimeout(ctx, etcdTimeout)
 	defer cancel()
 	if err := etcdready.Check(ctx, s.etcd); err != nil {
+		if errors.Is(err, etcdversion.ErrTooOld) {
+			return err
+		}
 		return fmt.Errorf("%w: look at --etcd-servers, --etcd-cafile, --etcd-certfile and --etcd-keyfile", err)
 	}
 	return nil

@@ -6,6 +6,7 @@ package up
 import (
 	"context"
 	"crypto/tls"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -15,10 +16,15 @@ import (
 	"time"
 
 	"k8s.io/client-go/transport"
+
+	"github.com/tripod-k8s/tripod/internal/storage/etcdversion"
 )
 
 // etcdTimeout bounds the wait for the answer of an etcd server.
 const etcdTimeout = 5 * time.Second
+
+// maxVersion is more than etcd says about its version.
+const maxVersion = 4 << 10
 
 // checkEtcds returns an error if a service is given an external etcd that cannot be used. Without this check the services
 // would start and wait.
@@ -63,23 +69,29 @@ func (a *asker) close() {
 	a.http2.CloseIdleConnections()
 }
 
-// any returns nil if one of the etcd servers answers, or if the list is empty. Otherwise it returns what is wrong with the last one.
+// any returns nil if one of the etcd servers answers, or if the list is empty. Otherwise it returns what is wrong with the last one. A server
+// that is too old ends the search: the others are of the same etcd.
 func (a *asker) any(ctx context.Context, servers []string) error {
 	var last error
 	for _, server := range servers {
 		err := answers(ctx, a.either, server)
-		if err != nil && strings.HasPrefix(server, "http://") && answers(ctx, a.http2, server) == nil {
+		tooOld := errors.Is(err, etcdversion.ErrTooOld)
+		if err != nil && !tooOld && strings.HasPrefix(server, "http://") && answers(ctx, a.http2, server) == nil {
 			err = nil
 		}
 		if err == nil {
 			return nil
 		}
 		last = fmt.Errorf("%s: %w", server, err)
+		if tooOld {
+			break
+		}
 	}
 	return last
 }
 
-// answers asks an etcd server for its version. Any answer will do, because kine and proxies of etcd may not know the version.
+// answers asks an etcd server for its version, which must not be too old. Any other answer will do, because kine and proxies of etcd may not
+// know the version.
 func answers(ctx context.Context, connections *http.Transport, server string) error {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, server+"/version", nil)
 	if err != nil {
@@ -96,5 +108,12 @@ func answers(ctx context.Context, connections *http.Transport, server string) er
 	if err != nil {
 		return err
 	}
-	return response.Body.Close()
+	defer response.Body.Close() //nolint:errcheck // it is only read
+	var versions struct {
+		Server string `json:"etcdserver"`
+	}
+	if json.NewDecoder(io.LimitReader(response.Body, maxVersion)).Decode(&versions) != nil {
+		return nil // it tells no version
+	}
+	return etcdversion.CheckSupported(versions.Server)
 }

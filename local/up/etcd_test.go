@@ -6,6 +6,7 @@ package up
 import (
 	"crypto/tls"
 	"encoding/pem"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -34,6 +35,23 @@ func TestEtcdsAreAskedBeforeTheStart(t *testing.T) {
 	http2.Config.Protocols.SetUnencryptedHTTP2(true)
 	http2.Start()
 	defer http2.Close()
+	// etcd tells its version over HTTP/1.1 alone.
+	of := func(version string) string {
+		server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+			if req.ProtoMajor > 1 {
+				http.NotFound(w, req)
+				return
+			}
+			_, _ = io.WriteString(w, version)
+		}))
+		server.Config.Protocols = &http.Protocols{}
+		server.Config.Protocols.SetHTTP1(true)
+		server.Config.Protocols.SetUnencryptedHTTP2(true)
+		server.Start()
+		t.Cleanup(server.Close)
+		return server.URL
+	}
+	old, supported := of(`{"etcdserver":"3.4.44","etcdcluster":"3.4.0"}`), of(`{"etcdserver":"3.5.0","etcdcluster":"3.5.0","storage":"3.5.0"}`)
 	gone := httptest.NewServer(handler)
 	gone.Close()
 
@@ -50,6 +68,10 @@ func TestEtcdsAreAskedBeforeTheStart(t *testing.T) {
 		{name: "HTTP/2 alone", options: Options{EtcdServers: []string{http2.URL}}},
 		{name: "secure", options: Options{EtcdServers: []string{secure.URL}, EtcdCAFile: ca}},
 		{name: "one of two is gone", options: Options{EtcdServers: []string{gone.URL, plain.URL}}},
+		{name: "a version that Kubernetes supports", options: Options{EtcdServers: []string{supported}}},
+		{name: "too old", options: Options{EtcdServers: []string{old, gone.URL}},
+			want: old + ": etcd 3.4.44 is too old for this Kubernetes: upgrade it to 3.5.33 or later"},
+		{name: "too old, of a partition", options: Options{PartitionEtcdServers: []string{"big=" + old}, Partitions: []string{"big=example.com"}}, want: "etcd 3.4.44 is too old"},
 		{name: "gone", options: Options{AggregatorEtcdServers: []string{gone.URL}},
 			want: "cannot use the etcd of aggregator: " + gone.URL + ": dial tcp"},
 		{name: "unknown authority", options: Options{CoreEtcdServers: []string{secure.URL}}, want: "certificate signed by unknown authority"},

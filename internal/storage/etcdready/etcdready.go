@@ -1,7 +1,7 @@
 // Copyright The Tripod Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package etcdready waits for etcd. The storage of a generic API server gives up, with a stack trace, when etcd does
+// Package etcdready waits for etcd, and refuses one that is too old. The storage of a generic API server gives up, with a stack trace, when etcd does
 // not answer while it is being built; a service that waits first can be started before etcd.
 package etcdready
 
@@ -35,8 +35,8 @@ const (
 // ErrStopped is what Wait returns when its context ended first.
 var ErrStopped = errors.New("stopped while waiting for etcd")
 
-// Wait returns when etcd has answered a read, or with an error when the context ends first or the files of the
-// configuration cannot be used. Meanwhile it answers on the port of serving that it is not ready, and why.
+// Wait returns when etcd has answered a read, or with an error when the context ends first, if the files of the
+// configuration cannot be used, or if this etcd is too old ([etcdversion.ErrTooOld]). Meanwhile it answers on the port of serving that it is not ready, and why.
 // serving keeps the listener for the server to come.
 func Wait(ctx context.Context, config storagebackend.Config, serving *options.SecureServingOptions) error {
 	servers := strings.Join(config.Transport.ServerList, ",")
@@ -48,7 +48,7 @@ func Wait(ctx context.Context, config storagebackend.Config, serving *options.Se
 	checkFeatures(ctx, config.Transport)
 
 	if probe(ctx, client, config.Prefix) == nil {
-		return nil
+		return checkVersion(ctx, client, servers)
 	}
 	stop, err := serveUnready(serving)
 	if err != nil {
@@ -62,10 +62,10 @@ func Wait(ctx context.Context, config storagebackend.Config, serving *options.Se
 	if err != nil {
 		return fmt.Errorf("%w at %s", ErrStopped, servers)
 	}
-	return nil
+	return checkVersion(ctx, client, servers)
 }
 
-// Check returns when etcd has answered a read, or with the reason why it has not when the context ends.
+// Check returns when etcd has answered a read, or with the reason why it has not when the context ends. It refuses an etcd as Wait does.
 func Check(ctx context.Context, config storagebackend.Config) error {
 	servers := strings.Join(config.Transport.ServerList, ",")
 	client, err := newClient(ctx, config.Transport)
@@ -78,7 +78,7 @@ func Check(ctx context.Context, config storagebackend.Config) error {
 	if err != nil {
 		return fmt.Errorf("etcd at %s does not answer: %w", servers, last)
 	}
-	return nil
+	return checkVersion(ctx, client, servers)
 }
 
 // poll returns when etcd has answered a read, or with an error when the context ends. It reports why etcd did not
