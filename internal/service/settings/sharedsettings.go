@@ -5,9 +5,8 @@
 // modes of authorization and who is let in without credentials. kube-apiserver decides by these what it serves, stores and accepts, and
 // core, extensions and aggregator each do a part of that.
 //
-// Services are upgraded one after the other, so differing binaries are no disagreement, and neither is that each emulates the
-// version of its own binary or has the gates that are the default there. What was asked of one and not of the other is. Two minor versions
-// may be next to each other, as Kubernetes allows for API servers (https://kubernetes.io/releases/version-skew-policy/#kube-apiserver).
+// Services are upgraded one after the other, so differing binaries are no disagreement, and neither are gates that have another default
+// there. The version whose API they have must be the same, so the newer ones emulate the older one. Two minor versions may be next to each other, as Kubernetes allows for API servers (https://kubernetes.io/releases/version-skew-policy/#kube-apiserver).
 package settings
 
 import (
@@ -78,6 +77,15 @@ func minor(v *version.Version) string { return fmt.Sprintf("%d.%d", v.Major(), v
 // Differences says what theirs and ours disagree about, sorted. Nil settings agree with all others: they are those of a replica
 // that does not tell.
 func Differences(ours, theirs *backendv1.Settings) []string {
+	return compareSettings(ours, theirs, true)
+}
+
+// DifferencesOfOthers is Differences for an API service of others. It need not have the version of the API that ours have, if it emulates none.
+func DifferencesOfOthers(ours, theirs *backendv1.Settings) []string {
+	return compareSettings(ours, theirs, emulates(ours) || emulates(theirs))
+}
+
+func compareSettings(ours, theirs *backendv1.Settings, sameAPI bool) []string {
 	if ours == nil || theirs == nil {
 		return nil
 	}
@@ -92,7 +100,7 @@ func Differences(ours, theirs *backendv1.Settings) []string {
 			ours.GetBinaryVersion(), theirs.GetBinaryVersion()))
 	}
 	sameRelease := releaseOf(ours.GetBinaryVersion()) == releaseOf(theirs.GetBinaryVersion())
-	if sameRelease || emulates(ours) || emulates(theirs) {
+	if sameRelease || sameAPI {
 		differ("--emulated-version", ours.GetEmulationVersion(), theirs.GetEmulationVersion())
 	}
 	if sameRelease {

@@ -125,14 +125,17 @@ func TestDifferences(t *testing.T) {
 			want: []string{"--anonymous-auth is true here and false there"},
 		},
 		{name: "modes and anonymous are not told", theirs: settings(func(s *backendv1.Settings) { s.AuthorizationModes, s.AnonymousAuth = nil, "" })},
-		{name: "an upgrade", theirs: newer("1.37", nil)},
+		{
+			name: "an upgrade without emulation", theirs: newer("1.37", nil),
+			want: []string{"--emulated-version is 1.36 here and 1.37 there"},
+		},
 		{name: "an upgrade that goes on to emulate", theirs: newer("1.36", map[string]bool{"New": true})},
 		{
 			name: "an upgrade that emulates yet another version", theirs: newer("1.35", nil),
 			want: []string{"--emulated-version is 1.36 here and 1.35 there"},
 		},
 		{
-			name: "an upgrade with a gate the other way", theirs: newer("1.37", map[string]bool{"A": false}),
+			name: "an upgrade with a gate the other way", theirs: newer("1.36", map[string]bool{"A": false}),
 			want: []string{"feature gate A is true here and false there"},
 		},
 	} {
@@ -141,6 +144,16 @@ func TestDifferences(t *testing.T) {
 				t.Errorf("%q, want %q", got, tc.want)
 			}
 		})
+	}
+}
+
+func TestAnAPIServiceOfOthersMayBeOfAnotherVersion(t *testing.T) {
+	ours := &backendv1.Settings{BinaryVersion: "1.36.3", EmulationVersion: "1.36"}
+	for emulated, want := range map[string][]string{"1.37": nil, "1.36": nil, "1.35": {"--emulated-version is 1.36 here and 1.35 there"}} {
+		got := DifferencesOfOthers(ours, &backendv1.Settings{BinaryVersion: "1.37.2", EmulationVersion: emulated})
+		if !slices.Equal(got, want) {
+			t.Errorf("%s: %q, want %q", emulated, got, want)
+		}
 	}
 }
 

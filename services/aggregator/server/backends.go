@@ -197,6 +197,7 @@ func (c *Config) followBackends() error {
 	}
 	c.settings.SetPartitions(c.partitions.String())
 	c.comparison = feeds.NewComparison(c.settings.Now().GetConfiguration(), apiservices.Builtin)
+	c.versions = feeds.NewVersions(c.settings.Now())
 	for _, b := range c.backends {
 		b.serves = c.serving(b)
 		b.discovery = discovery.NewSource(discovery.Config{
@@ -206,13 +207,13 @@ func (c *Config) followBackends() error {
 			},
 		})
 		config := feeds.Config{
-			Backend: b, Locate: b.grpc, Settings: c.settings.Now(), OnDocuments: b.discovery.Kick,
+			OfOthers: b.ofOthers(), Backend: b, Locate: b.grpc, Settings: c.settings.Now(), OnDocuments: b.discovery.Kick,
 			Dial: func(address string) (follow.Conn, error) {
 				return rpc.Dial(address, b.Name(), &c.options.ServiceTrust, c.generic.TracerProvider)
 			},
 		}
 		if !b.ofOthers() {
-			config.Comparison = c.comparison // an API service of others takes its configuration from its own operator
+			config.Comparison, config.Versions = c.comparison, c.versions // an API service of others takes its configuration from its own operator
 		} else {
 			config.OnLongRunning = func(subresources map[schema.GroupVersionResource]bool) {
 				c.table.SetLongRunning(routing.Owner(b.Name()), subresources)

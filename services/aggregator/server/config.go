@@ -47,6 +47,8 @@ type Config struct {
 	// settings are those of this aggregator, and comparison compares its configuration with that of the replicas of the backends.
 	settings   *service.Settings
 	comparison *feeds.Comparison
+	// versions holds back replicas whose version of Kubernetes does not fit those of the others.
+	versions *feeds.Versions
 	// partitions are those of extensions.
 	partitions partitions.Table
 	// registered are the APIServices.

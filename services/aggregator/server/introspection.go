@@ -27,7 +27,9 @@ func (c *Config) newHealth() *health.Handler {
 		shown, notes = append(shown, b), append(notes, available(b))
 	}
 	notes = append(notes,
-		healthz.NamedCheck("same-settings", func(*http.Request) error { return ofFeeds(c.backends, (*feeds.Follower).Agree) }),
+		healthz.NamedCheck("same-settings", func(*http.Request) error {
+			return errors.Join(ofFeeds(c.backends, (*feeds.Follower).Agree), c.versions.Agree())
+		}),
 		healthz.NamedCheck("same-configuration", func(*http.Request) error { return c.comparison.Agree() }))
 	return health.New(shown, notes...)
 }

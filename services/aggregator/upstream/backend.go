@@ -211,6 +211,24 @@ func (b *Backend) SetDraining(address string, draining bool) {
 	}
 }
 
+// SetHeldBack records whether the replica at an address (host:port) shall get no requests while another one serves.
+func (b *Backend) SetHeldBack(address string, held bool) {
+	if e := b.endpointAt(address); e != nil {
+		b.update(e, rankHeldBack.String(), func(h *health) { h.heldBack = held })
+	}
+}
+
+// isHeldBack reports whether the replica at an address is held back, and another one serves.
+func (b *Backend) isHeldBack(address string) bool {
+	if !b.Spare(address) {
+		return false
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	e := b.endpoints[address]
+	return e != nil && e.health.heldBack
+}
+
 // update changes the health of a replica. It reports whether the change ejected the replica; the metrics count the reason.
 func (b *Backend) update(e *endpoint, reason string, change func(*health)) (ejected bool) {
 	b.mu.Lock()

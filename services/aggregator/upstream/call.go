@@ -246,6 +246,9 @@ func (c *call) mayAskFirst(e *endpoint, resp *http.Response) bool {
 	if !ok || address == e.address {
 		return false
 	}
+	if c.backend.isHeldBack(address) {
+		return false
+	}
 	c.first = c.backend.endpointAt(address)
 	return c.first != nil && c.mayBeSentAgain()
 }

@@ -28,12 +28,14 @@ func TestARequestForANewCustomResourceFindsTheReplicaThatHadItFirst(t *testing.T
 		status        int
 		want          int
 		requests      int64
+		held          bool
 	}{
-		{"it is known who had it", foos, true, false, http.StatusNotFound, http.StatusOK, 1},
-		{"it is not new", foos, false, false, http.StatusNotFound, http.StatusNotFound, 1},
-		{"the one that had it says so", foos, true, true, http.StatusNotFound, http.StatusNotFound, 1},
-		{"another answer", foos, true, false, http.StatusForbidden, http.StatusForbidden, 1},
-		{"a definition", schema.GroupResource{Group: "apiextensions.k8s.io", Resource: "customresourcedefinitions"}, true, false, http.StatusNotFound, http.StatusNotFound, 1},
+		{"it is known who had it", foos, true, false, http.StatusNotFound, http.StatusOK, 1, false},
+		{"it is not new", foos, false, false, http.StatusNotFound, http.StatusNotFound, 1, false},
+		{"the one that had it says so", foos, true, true, http.StatusNotFound, http.StatusNotFound, 1, false},
+		{"it is held back", foos, true, false, http.StatusNotFound, http.StatusNotFound, 1, true},
+		{"another answer", foos, true, false, http.StatusForbidden, http.StatusForbidden, 1, false},
+		{"a definition", schema.GroupResource{Group: "apiextensions.k8s.io", Resource: "customresourcedefinitions"}, true, false, http.StatusNotFound, http.StatusNotFound, 1, false},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			pki := connectionstest.NewPKI(t)
@@ -48,6 +50,7 @@ func TestARequestForANewCustomResourceFindsTheReplicaThatHadItFirst(t *testing.T
 			b.name, b.policy = Extensions, balance.TwoChoices{}
 			b.find(without, ready)
 			b.find(with, ready)
+			b.SetHeldBack(with, test.held)
 			for range 3 {
 				b.endpoints[with].load.Begin(balance.Short) // so that the call asks the other one first
 			}

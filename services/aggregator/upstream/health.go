@@ -39,6 +39,8 @@ const (
 	rankDraining
 	// rankBusy: the replica serves, but late.
 	rankBusy
+	// rankHeldBack: the replica serves, but its version does not fit those of the others.
+	rankHeldBack
 	// rankEjected: the replica says that it is ready, but requests did not get through.
 	rankEjected
 	rankUnprobed
@@ -52,7 +54,7 @@ const (
 )
 
 var rankNames = [ranks]string{
-	rankServing: "serving", rankDraining: "draining", rankBusy: "busy", rankEjected: "ejected", rankUnprobed: "unprobed",
+	rankServing: "serving", rankDraining: "draining", rankBusy: "busy", rankHeldBack: "held-back", rankEjected: "ejected", rankUnprobed: "unprobed",
 	rankUnready: "unready", rankRefusing: "refusing", rankSilent: "silent", rankFrozen: "frozen",
 }
 
@@ -77,6 +79,8 @@ type health struct {
 	message string
 	// draining is true while the replica announces that it is about to stop.
 	draining bool
+	// heldBack is true while requests shall go elsewhere.
+	heldBack bool
 	// frozen is true while a silent replica does not answer pings.
 	frozen bool
 
@@ -113,6 +117,8 @@ func (h *health) rank() rank {
 		return rankSilent
 	case h.ejected:
 		return rankEjected
+	case h.heldBack && h.isReady():
+		return rankHeldBack
 	case h.condition == busy:
 		return rankBusy
 	case h.condition == ready:

@@ -56,7 +56,7 @@ var (
 	}, []string{"backend", "endpoint", "reason"})
 	endpointsByState = metrics.NewGaugeVec(&metrics.GaugeOpts{
 		Name:           metricsPrefix + "endpoints",
-		Help:           "Replicas by state: serving, draining, busy, ejected, unprobed, unready, refusing, silent, frozen.",
+		Help:           "Replicas by state: serving, draining, busy, held-back, ejected, unprobed, unready, refusing, silent, frozen.",
 		StabilityLevel: metrics.ALPHA,
 	}, []string{"backend", "state"})
 	lateTotal = metrics.NewCounterVec(&metrics.CounterOpts{

@@ -33,6 +33,8 @@ type Backend interface {
 	SetDraining(address string, draining bool)
 	// SetServing reports whether a replica serves. It is called with each message of the feed, every 400 ms.
 	SetServing(address string, serves bool)
+	// SetHeldBack reports whether a replica shall get no requests while another one serves.
+	SetHeldBack(address string, held bool)
 	// Spare reports whether the replica at an address can be spared, because another one serves.
 	Spare(address string) bool
 	// ProbeNow reports that the state of a replica may have changed.
@@ -48,8 +50,12 @@ type Config struct {
 	Dial func(address string) (follow.Conn, error)
 	// Settings are the settings of this process. The follower compares those of replicas with them.
 	Settings *backendv1.Settings
+	// OfOthers is set if the backend is an API service of others, which may be built from another version of Kubernetes.
+	OfOthers bool
 	// Comparison receives the configuration of replicas. It may be nil.
 	Comparison *Comparison
+	// Versions receives the settings of replicas. It may be nil.
+	Versions *Versions
 	// OnServed receives all group-versions that the backend serves: the first time when one replica has reported all of its own, and then
 	// after each change.
 	OnServed func([]schema.GroupVersion)
@@ -146,6 +152,7 @@ func (f *Follower) remove(address string, r *replica) {
 	if f.replicas[address] == r { // the replica may have come back meanwhile
 		delete(f.replicas, address)
 		f.config.Comparison.forget(f.config.Backend.Name(), address)
+		f.config.Versions.forget(f.config.Backend, address)
 	}
 	f.mu.Unlock()
 	f.report()
@@ -195,6 +202,7 @@ func (f *Follower) take(address string, r *replica, message *backendv1.WatchResp
 	if reported := message.GetSettings(); !r.live || reported != nil {
 		f.compare(address, r, reported)
 		f.config.Comparison.set(f.config.Backend.Name(), address, reported.GetConfiguration())
+		f.config.Versions.set(f.config.Backend, address, reported)
 	}
 	r.live = true
 	before = r.catalog
@@ -211,6 +219,7 @@ func (f *Follower) lose(address string, r *replica) {
 	if was {
 		r.live, r.lost = false, time.Now()
 		f.config.Comparison.forget(f.config.Backend.Name(), address)
+		f.config.Versions.lose(f.config.Backend, address)
 		time.AfterFunc(catalogLifetime, f.report)
 	}
 	f.mu.Unlock()

@@ -39,6 +39,7 @@ type backend struct {
 	subscriber func()
 	draining   map[string]bool
 	serves     map[string]bool
+	held       map[string]bool
 	probed     []string
 	// hidden is true while the addresses of feeds are unknown.
 	hidden bool
@@ -76,6 +77,27 @@ func (b *backend) SetDraining(address string, draining bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.draining[address] = draining
+}
+
+func (b *backend) SetHeldBack(address string, held bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.held == nil {
+		b.held = map[string]bool{}
+	}
+	b.held[address] = held
+}
+
+func (b *backend) heldBack() (addresses []string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for address, held := range b.held {
+		if held {
+			addresses = append(addresses, address)
+		}
+	}
+	slices.Sort(addresses)
+	return addresses
 }
 
 func (b *backend) Spare(string) bool { return !b.last }
@@ -201,6 +223,7 @@ func followReplicas(t *testing.T, addresses ...string) (*backend, *Follower, *he
 	f := New(Config{
 		Backend:       b,
 		Settings:      ownSettings,
+		Versions:      NewVersions(ownSettings),
 		FirstReplicas: NewFirstReplicas(),
 		Locate:        b.locate,
 		Dial: func(address string) (follow.Conn, error) {

@@ -19,7 +19,11 @@ import (
 // compare records how the settings of a replica differ from those of this process, if the message has them.
 func (f *Follower) compare(address string, r *replica, reported *backendv1.Settings) {
 	before := r.differences
-	r.differences = settings.Differences(f.config.Settings, reported)
+	differences := settings.Differences
+	if f.config.OfOthers {
+		differences = settings.DifferencesOfOthers
+	}
+	r.differences = differences(f.config.Settings, reported)
 	if len(r.differences) == 0 {
 		f.agreed = true
 		return
