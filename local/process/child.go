@@ -119,6 +119,11 @@ func (c *Child) keepRunning(ctx context.Context) {
 
 // runOnce runs the process until it exits or ctx ends and returns why it exited.
 func (c *Child) runOnce(ctx context.Context) error {
+	if c.process.Check != nil {
+		if err := c.process.Check(); err != nil {
+			return err
+		}
+	}
 	stdout, stderr, err := c.process.Output.Open()
 	if err != nil {
 		return err

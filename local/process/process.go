@@ -28,6 +28,8 @@ type Process struct {
 	Env []string
 	// Address is where the child serves, for people to read.
 	Address string
+	// Check, if set, is called before each start of the binary. It returns why the binary must not run.
+	Check func() error
 	// BeforeStart, if set, is called before each start of the binary.
 	BeforeStart func()
 	// Output takes what the child writes.

@@ -124,6 +124,9 @@ func (i *instance) prepare(ctx context.Context) error {
 	if err := i.dataDir.checkVersion(); err != nil {
 		return err
 	}
+	if err := i.options.checkPrograms(); err != nil {
+		return err
+	}
 	if err := checkEtcds(ctx, i.options); err != nil {
 		return err
 	}

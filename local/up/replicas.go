@@ -51,6 +51,9 @@ func (i *instance) process(r *replicas.Replica, number int) (process.Process, er
 		p.Ready = explain(p.Ready)
 		p.FailedStarts = math.MaxInt // its author may be about to repair it
 	}
+	if !slices.Contains(i.options.additionalServices(), r.Service) {
+		p.Check = i.options.checkPrograms
+	}
 	p.Output = process.NewLogFile(i.dataDir.log(r.Name))
 	p.StopTimeout = stopTimeout
 	return p, nil
