@@ -25,9 +25,9 @@ import (
 // (https://kubernetes.io/releases/version-skew-policy/#kubelet).
 const olderKubelets = 3
 
-// checkKubelets returns an error if nodes have kubelets that are newer than the API server: Kubernetes does not support them, and they may use
-// APIs that the server does not have. It warns of kubelets that are too old: they go on working, and may miss what newer ones do. Not every
-// user may list nodes.
+// checkKubelets returns an error if nodes have kubelets that are newer than the API server: Kubernetes does not support them, and they may
+// use APIs that the server does not have. It warns of kubelets that are too old: they go on working, and may miss what newer ones do. Not
+// every user may list nodes.
 func (c *Check) checkKubelets(ctx context.Context) error {
 	server, err := c.serverVersion(ctx)
 	if err != nil {

@@ -21,7 +21,7 @@ import (
 // emulatedVersion is one of SharedFlags.
 const emulatedVersion = "emulated-version"
 
-// emulated returns the versions of Kubernetes that the services shall emulate, as the flag has them. There is one, unless a user repeats it.
+// emulated returns the versions of Kubernetes that the services shall emulate, as the flag has them.
 func (o *Options) emulated() []string {
 	var versions []string
 	for _, values := range append(valuesOf(emulatedVersion, o.CoreArgs), o.Shared[emulatedVersion]...) {
@@ -48,7 +48,8 @@ func (o *Options) validateEmulated() error {
 		}
 		choice, _, _ := strings.Cut(allowed.AllowedEmulationVersionRange(), "(")
 		if allowed.SetEmulationVersion(emulated); len(allowed.Validate()) > 0 {
-			return fmt.Errorf("--%s: %s is not among the versions that this Tripod emulates: %s", emulatedVersion, text, strings.Replace(choice, "..", " to ", 1))
+			return fmt.Errorf("--%s: %s is not among the versions that this Tripod emulates: %s",
+				emulatedVersion, text, strings.Replace(choice, "..", " to ", 1))
 		}
 	}
 	return nil

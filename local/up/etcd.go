@@ -69,8 +69,8 @@ func (a *asker) close() {
 	a.http2.CloseIdleConnections()
 }
 
-// any returns nil if one of the etcd servers answers, or if the list is empty. Otherwise it returns what is wrong with the last one. A server
-// that is too old ends the search: the others are of the same etcd.
+// any returns nil if one of the etcd servers answers, or if the list is empty. Otherwise it returns what is wrong with the last one. A
+// server that is too old ends the search: the others are of the same etcd.
 func (a *asker) any(ctx context.Context, servers []string) error {
 	var last error
 	for _, server := range servers {
@@ -90,8 +90,8 @@ func (a *asker) any(ctx context.Context, servers []string) error {
 	return last
 }
 
-// answers asks an etcd server for its version, which must not be too old. Any other answer will do, because kine and proxies of etcd may not
-// know the version.
+// answers asks an etcd server for its version, which must not be too old. Any other answer will do, because kine and proxies of etcd may
+// not know the version.
 func answers(ctx context.Context, connections *http.Transport, server string) error {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, server+"/version", nil)
 	if err != nil {

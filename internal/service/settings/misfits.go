@@ -13,13 +13,13 @@ import (
 	backendv1 "github.com/tripod-k8s/tripod/proto/backend/v1"
 )
 
-// Misfits returns the replicas whose version of Kubernetes does not fit those of the others, and why. replicas are the settings by name, and own
-// those of the process that asks, which takes part.
+// Misfits returns the replicas whose version of Kubernetes does not fit those of the others, and why. replicas are the settings by name,
+// and own those of the process that asks, which takes part.
 //
-//   - A fleet has two minor versions at most. If others than own have both the one before and the next one, those stay of which the fleet has
-//     more, and otherwise the older ones.
-//   - While services of an older version run, the newer ones emulate it. Otherwise they may store fields and versions that the older ones do
-//     not know. The version of the API that most have is in force, or the older one of two that are as frequent.
+//   - A fleet has two minor versions at most. If others than own have both the one before and the next one, those stay of which the fleet
+//     has more, and otherwise the older ones.
+//   - While services of an older version run, the newer ones emulate it. Otherwise they may store fields and versions that the older ones
+//     do not know. The version of the API that most have is in force, or the older one of two that are as frequent.
 //
 // A replica that tells no version fits.
 func Misfits(own *backendv1.Settings, replicas map[string]*backendv1.Settings) map[string]string {
@@ -53,7 +53,8 @@ func Misfits(own *backendv1.Settings, replicas map[string]*backendv1.Settings) m
 				"replace it by one of %s", minor(m.binary), minor(agreed), minor(agreed))
 		case agreed.LessThan(m.api) && older >= 0:
 			misfits[m.name] = fmt.Sprintf("it has the API of Kubernetes %s, and %s is of %s and may not know what it stores: "+
-				"start it with --emulated-version=%s until all are replaced", minor(m.api), fleet[older].name, minor(fleet[older].binary), minor(agreed))
+				"start it with --emulated-version=%s until all are replaced",
+				minor(m.api), fleet[older].name, minor(fleet[older].binary), minor(agreed))
 		}
 	}
 	return misfits

@@ -6,7 +6,8 @@
 // core, extensions and aggregator each do a part of that.
 //
 // Services are upgraded one after the other, so differing binaries are no disagreement, and neither are gates that have another default
-// there. The version whose API they have must be the same, so the newer ones emulate the older one. Two minor versions may be next to each other, as Kubernetes allows for API servers (https://kubernetes.io/releases/version-skew-policy/#kube-apiserver).
+// there. The version whose API they have must be the same, so the newer ones emulate the older one. Two minor versions may be
+// next to each other, as Kubernetes allows for API servers (https://kubernetes.io/releases/version-skew-policy/#kube-apiserver).
 package settings
 
 import (
@@ -80,7 +81,7 @@ func Differences(ours, theirs *backendv1.Settings) []string {
 	return compareSettings(ours, theirs, true)
 }
 
-// DifferencesOfOthers is Differences for an API service of others. It need not have the version of the API that ours have, if it emulates none.
+// DifferencesOfOthers is Differences for an API service of others. It need not have our version of the API, if it emulates none.
 func DifferencesOfOthers(ours, theirs *backendv1.Settings) []string {
 	return compareSettings(ours, theirs, emulates(ours) || emulates(theirs))
 }

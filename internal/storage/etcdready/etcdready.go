@@ -1,8 +1,8 @@
 // Copyright The Tripod Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package etcdready waits for etcd, and refuses one that is too old. The storage of a generic API server gives up, with a stack trace, when etcd does
-// not answer while it is being built; a service that waits first can be started before etcd.
+// Package etcdready waits for etcd, and refuses one that is too old. The storage of a generic API server gives up, with a stack trace, when
+// etcd does not answer while it is being built; a service that waits first can be started before etcd.
 package etcdready
 
 import (
@@ -36,7 +36,8 @@ const (
 var ErrStopped = errors.New("stopped while waiting for etcd")
 
 // Wait returns when etcd has answered a read, or with an error when the context ends first, if the files of the
-// configuration cannot be used, or if this etcd is too old ([etcdversion.ErrTooOld]). Meanwhile it answers on the port of serving that it is not ready, and why.
+// configuration cannot be used, or if this etcd is too old ([etcdversion.ErrTooOld]).
+// Meanwhile it answers on the port of serving that it is not ready, and why.
 // serving keeps the listener for the server to come.
 func Wait(ctx context.Context, config storagebackend.Config, serving *options.SecureServingOptions) error {
 	servers := strings.Join(config.Transport.ServerList, ",")

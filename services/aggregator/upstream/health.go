@@ -54,8 +54,8 @@ const (
 )
 
 var rankNames = [ranks]string{
-	rankServing: "serving", rankDraining: "draining", rankBusy: "busy", rankHeldBack: "held-back", rankEjected: "ejected", rankUnprobed: "unprobed",
-	rankUnready: "unready", rankRefusing: "refusing", rankSilent: "silent", rankFrozen: "frozen",
+	rankServing: "serving", rankDraining: "draining", rankBusy: "busy", rankHeldBack: "held-back", rankEjected: "ejected",
+	rankUnprobed: "unprobed", rankUnready: "unready", rankRefusing: "refusing", rankSilent: "silent", rankFrozen: "frozen",
 }
 
 // String returns the name of the rank in metrics.

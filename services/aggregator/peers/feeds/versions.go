@@ -17,8 +17,8 @@ import (
 	backendv1 "github.com/tripod-k8s/tripod/proto/backend/v1"
 )
 
-// Versions compares the versions of Kubernetes of all replicas with one another, and holds back those that do not fit ([settings.Misfits]). A
-// replica that is held back gets requests only if no other replica of its service serves.
+// Versions compares the versions of Kubernetes of all replicas with one another, and holds back those that do not fit ([settings.Misfits]).
+// A replica that is held back gets requests only if no other replica of its service serves.
 type Versions struct {
 	mu  sync.Mutex
 	own *backendv1.Settings
@@ -84,9 +84,9 @@ func (v *Versions) change(apply func()) {
 			misfits[name], why = was, was
 		}
 		r.backend.SetHeldBack(r.address, why != "")
-		switch {
-		case why == was:
-		case why == "":
+		switch why {
+		case was:
+		case "":
 			klog.InfoS("A replica gets requests again", "backend", r.backend.Name(), "replica", r.address)
 		default:
 			klog.ErrorS(nil, "A replica gets no requests while another one serves", "backend", r.backend.Name(), "replica", r.address, "reason", why)
