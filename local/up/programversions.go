@@ -27,7 +27,7 @@ func (o *Options) checkPrograms() error {
 	for _, name := range list.RequiredNames() {
 		path, err := replicas.Binary(list.Program(name))
 		if err != nil {
-			return err
+			continue // the start says so
 		}
 		if of := kubernetesOf(path); of != nil {
 			programs[list.Program(name)] = of
@@ -48,7 +48,8 @@ func compatible(own *version.Version, programs map[string]*version.Version, emul
 			if of.LessThan(own) {
 				older = of
 			}
-			return fmt.Errorf("%s is of Kubernetes %d.%d, and the running tripod is of %d.%d: start tripod with --%s=%d.%d until all programs are replaced",
+			return fmt.Errorf("%s is of Kubernetes %d.%d, and the running tripod is of %d.%d: "+
+				"start tripod with --%s=%d.%d until all programs are replaced",
 				name, of.Major(), of.Minor(), own.Major(), own.Minor(), emulatedVersion, older.Major(), older.Minor())
 		}
 		if of.LessThan(oldest) {
