@@ -11,6 +11,7 @@ import (
 	"maps"
 	"net/http"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -55,7 +56,7 @@ func (c *Check) checkKubelets(ctx context.Context) error {
 	}
 	newest := server.Minor()
 	oldest := newest - min(newest, olderKubelets)
-	var tooNew []error
+	var tooNew []string
 	for _, minor := range slices.Sorted(maps.Keys(count)) {
 		found := fmt.Sprintf("nodes have kubelets of 1.%d (%d, one is %s), and this API server works with 1.%d to 1.%d",
 			minor, count[minor], example[minor], oldest, newest)
@@ -63,10 +64,13 @@ func (c *Check) checkKubelets(ctx context.Context) error {
 		case minor < oldest:
 			c.say(Warning, found)
 		case newest < minor:
-			tooNew = append(tooNew, errors.New(found))
+			tooNew = append(tooNew, found)
 		}
 	}
-	return errors.Join(tooNew...)
+	if len(tooNew) > 0 {
+		return errors.New(strings.Join(tooNew, "; "))
+	}
+	return nil
 }
 
 // serverVersion returns the version whose API the server has: the one that it emulates, or its own.

@@ -127,6 +127,10 @@ func (i *instance) prepare(ctx context.Context) error {
 	if err := i.options.checkPrograms(); err != nil {
 		return err
 	}
+	port, err := i.takePorts()
+	if err != nil {
+		return err
+	}
 	if err := checkEtcds(ctx, i.options); err != nil {
 		return err
 	}
@@ -134,10 +138,6 @@ func (i *instance) prepare(ctx context.Context) error {
 		return err
 	}
 	additional, err := i.options.programs()
-	if err != nil {
-		return err
-	}
-	port, err := i.takePorts()
 	if err != nil {
 		return err
 	}

@@ -7,6 +7,8 @@ import (
 	"debug/buildinfo"
 	"fmt"
 	"maps"
+	"path/filepath"
+	"runtime/debug"
 	"slices"
 	"strings"
 
@@ -20,8 +22,7 @@ import (
 // versionModule is the module of Kubernetes that says which version a program is of.
 const versionModule = "k8s.io/component-base"
 
-// checkPrograms returns an error if a service beside this program has a version of Kubernetes that must not join the others. It is called
-// before each start of a service, because a user replaces the programs of a running instance one after the other.
+// checkPrograms returns an error if the services beside this program have versions of Kubernetes that must not run together.
 func (o *Options) checkPrograms() error {
 	programs := map[string]*version.Version{}
 	for _, name := range list.RequiredNames() {
@@ -33,8 +34,22 @@ func (o *Options) checkPrograms() error {
 			programs[list.Program(name)] = of
 		}
 	}
-	own := version.MustParseGeneric(baseversion.DefaultKubeBinaryVersion)
-	return compatible(own, programs, len(o.emulated()) > 0)
+	return compatible(ownVersion(), programs, len(o.emulated()) > 0)
+}
+
+// checkProgram returns an error if the program of a service has a version of Kubernetes that must not join this one. It is called before
+// each start of a service, because a user replaces the programs of a running instance one after the other. The programs of other services
+// do not count: they may have been replaced, and not be started yet.
+func (o *Options) checkProgram(path string) error {
+	of := kubernetesOf(path)
+	if of == nil {
+		return nil
+	}
+	return compatible(ownVersion(), map[string]*version.Version{filepath.Base(path): of}, len(o.emulated()) > 0)
+}
+
+func ownVersion() *version.Version {
+	return version.MustParseGeneric(baseversion.DefaultKubeBinaryVersion)
 }
 
 // compatible returns an error if programs of these versions must not run beside one another. Those that emulate a version may be one minor
@@ -76,7 +91,11 @@ func kubernetesOf(path string) *version.Version {
 	if err != nil {
 		return nil
 	}
-	for _, module := range info.Deps {
+	return kubernetesAmong(info.Deps)
+}
+
+func kubernetesAmong(modules []*debug.Module) *version.Version {
+	for _, module := range modules {
 		if module.Path != versionModule {
 			continue
 		}

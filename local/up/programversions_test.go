@@ -6,13 +6,13 @@ package up
 import (
 	"os"
 	"path/filepath"
+	"runtime/debug"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"k8s.io/apimachinery/pkg/util/version"
-	baseversion "k8s.io/component-base/version"
 )
 
 func TestProgramsOfAnotherVersionMustEmulate(t *testing.T) {
@@ -50,11 +50,27 @@ func TestProgramsOfAnotherVersionMustEmulate(t *testing.T) {
 }
 
 func TestAProgramSaysItsVersionOfKubernetes(t *testing.T) {
-	self, err := os.Executable()
-	require.NoError(t, err)
-	of := kubernetesOf(self)
-	require.NotNil(t, of, "the program of this test")
-	assert.Equal(t, baseversion.DefaultKubeBinaryVersion, of.String())
+	of := func(version string) *debug.Module { return &debug.Module{Path: versionModule, Version: version} }
+	for name, tc := range map[string]struct {
+		module *debug.Module
+		want   string
+	}{
+		"as required":     {of("v0.37.2"), "1.37"},
+		"as replaced":     {&debug.Module{Path: versionModule, Version: "v0.0.0", Replace: of("v0.36.3")}, "1.36"},
+		"before it":       {of("v0.38.0-alpha.0"), "1.38"},
+		"from a folder":   {of("(devel)"), ""},
+		"of another time": {of("v1.2.3"), ""},
+		"another module":  {&debug.Module{Path: "k8s.io/api", Version: "v0.37.2"}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := kubernetesAmong([]*debug.Module{{Path: "example.com/first", Version: "v0.1.0"}, tc.module})
+			if tc.want == "" {
+				assert.Nil(t, got)
+			} else if assert.NotNil(t, got) {
+				assert.Equal(t, tc.want, got.String())
+			}
+		})
+	}
 	script := filepath.Join(t.TempDir(), "script")
 	require.NoError(t, os.WriteFile(script, []byte("#!/bin/sh\n"), 0o600))
 	assert.Nil(t, kubernetesOf(script))

@@ -52,7 +52,7 @@ func (i *instance) process(r *replicas.Replica, number int) (process.Process, er
 		p.FailedStarts = math.MaxInt // its author may be about to repair it
 	}
 	if !slices.Contains(i.options.additionalServices(), r.Service) {
-		p.Check = i.options.checkPrograms
+		p.Check = func() error { return i.options.checkProgram(p.Path) }
 	}
 	p.Output = process.NewLogFile(i.dataDir.log(r.Name))
 	p.StopTimeout = stopTimeout

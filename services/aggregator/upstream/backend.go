@@ -218,15 +218,12 @@ func (b *Backend) SetHeldBack(address string, held bool) {
 	}
 }
 
-// isHeldBack reports whether the replica at an address is held back, and another one serves.
+// isHeldBack reports whether the replica at an address is held back, and others get the requests.
 func (b *Backend) isHeldBack(address string) bool {
-	if !b.Spare(address) {
-		return false
-	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	e := b.endpoints[address]
-	return e != nil && e.health.heldBack
+	return e != nil && e.health.heldBack && !slices.Contains(b.roster.Load().tiers[0].endpoints, e)
 }
 
 // update changes the health of a replica. It reports whether the change ejected the replica; the metrics count the reason.

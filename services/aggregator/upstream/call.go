@@ -227,8 +227,10 @@ func (c *call) mayAskAnother(resp *http.Response) bool {
 	if !c.body.Complete() || !c.body.Replayable() {
 		return false
 	}
-	another := c.backend.roster.Load().pick(c.backend.policy, c.balance, func(e *endpoint, rank rank) bool {
-		return rank == rankServing && !slices.Contains(c.tried, e)
+	r := c.backend.roster.Load()
+	another := r.pick(c.backend.policy, c.balance, func(e *endpoint, rank rank) bool {
+		serves := rank == rankServing || rank == rankHeldBack && r.tiers[0].rank == rankHeldBack
+		return serves && !slices.Contains(c.tried, e)
 	})
 	return another != nil && c.mayBeSentAgain()
 }

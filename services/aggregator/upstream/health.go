@@ -29,8 +29,8 @@ var conditionNames = [...]string{
 
 func (c condition) String() string { return conditionNames[c] }
 
-// rank says how good a replica is for a new request. The best rank comes first. Requests go to the best rank that has a replica, because
-// the checks may be wrong if they all fail.
+// rank says how good a replica is for a new request. The best rank comes first, but see roster. Requests go to the best rank that has a
+// replica, because the checks may be wrong if they all fail.
 type rank int
 
 const (

@@ -12,7 +12,8 @@ import (
 
 // roster is an immutable list of a backend's replicas, ranked for new requests.
 type roster struct {
-	// tiers are not empty, best rank first.
+	// tiers are not empty, best rank first. If no replica that fits is there to stay, those that are held back come first: one that is
+	// about to stop refuses requests soon.
 	tiers []tier
 }
 
@@ -31,17 +32,31 @@ func newRoster(endpoints map[string]*endpoint) *roster {
 		byRank[r].endpoints = append(byRank[r].endpoints, e)
 	}
 	r := &roster{}
-	for i := range byRank {
-		t := byRank[i]
+	for _, rank := range order(len(byRank[rankServing].endpoints)+len(byRank[rankBusy].endpoints) > 0) {
+		t := byRank[rank]
 		if len(t.endpoints) == 0 {
 			continue
 		}
-		t.rank = rank(i)
+		t.rank = rank
 		slices.SortFunc(t.endpoints, func(a, b *endpoint) int { return cmp.Compare(a.address, b.address) })
 		t.loads = loadsOf(t.endpoints)
 		r.tiers = append(r.tiers, t)
 	}
 	return r
+}
+
+// order returns the ranks, best first. fits is true if a replica serves that is not held back, and stays.
+func order(fits bool) []rank {
+	var best []rank
+	if !fits {
+		best = append(best, rankHeldBack)
+	}
+	for r := range ranks {
+		if fits || r != rankHeldBack {
+			best = append(best, r)
+		}
+	}
+	return best
 }
 
 func loadsOf(endpoints []*endpoint) []*balance.Endpoint {
@@ -72,10 +87,12 @@ func (r *roster) pick(policy balance.Policy, req balance.Request, suits func(*en
 	return nil
 }
 
-// serves reports whether any replica serves except for that at an address. One that is about to stop does so, too.
+// serves reports whether any replica serves except for that at an address. One that is about to stop does so, too, and one that is held
+// back.
 func (r *roster) serves(except string) bool {
 	for _, t := range r.tiers {
-		if t.rank <= rankDraining && slices.ContainsFunc(t.endpoints, func(e *endpoint) bool { return e.address != except }) {
+		serves := t.rank <= rankDraining || t.rank == rankHeldBack
+		if serves && slices.ContainsFunc(t.endpoints, func(e *endpoint) bool { return e.address != except }) {
 			return true
 		}
 	}
