@@ -26,19 +26,15 @@ var mainRelease struct {
 	err error
 }
 
-// failed has the releases of tests that failed. They stay installed, so that a person can look at them.
-var failed []*release.Release
-
 func TestMain(m *testing.M) {
 	environment.Main(m, "", func(_ context.Context, e *environment.Environment) error {
 		env = e
 		return nil
 	}, func(e *environment.Environment) error {
-		releases := failed
-		if mainRelease.Release != nil {
-			releases = append(releases, mainRelease.Release)
+		if mainRelease.Release == nil {
+			return e.Collect()
 		}
-		return e.Collect(releases...)
+		return e.Collect(mainRelease.Release)
 	})
 }
 

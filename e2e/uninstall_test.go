@@ -26,7 +26,7 @@ import (
 // TestUninstall removes the release twice. The first time it keeps certificates and data, and a new release uses them. The second time it
 // keeps nothing.
 func TestUninstall(t *testing.T) {
-	t.Parallel() // and so after all tests that are not
+	t.Parallel() // and so after all other tests
 	r := shared(t)
 	user := newUser(t, r)
 	user.kubectl("", "create", "configmap", "kept", "--from-literal=value=1")

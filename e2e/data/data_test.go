@@ -1,7 +1,7 @@
 // Copyright The Tripod Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package e2e
+package data
 
 import (
 	"context"
@@ -15,8 +15,6 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
 	"github.com/tripod-k8s/tripod/e2e/environment"
 	"github.com/tripod-k8s/tripod/e2e/progress"
 	"github.com/tripod-k8s/tripod/e2e/release"
@@ -26,8 +24,7 @@ import (
 // TestDataMoves follows docs/backup.md and docs/migrate.md: it restores a release from a snapshot, then moves the custom resources to an
 // etcd of their own.
 func TestDataMoves(t *testing.T) {
-	t.Parallel() // beside the removal of the release that the other tests share
-	r := env.Release("tripod-data", "tripod-data")
+	r := tripod
 	installWithSnapshots(t, r)
 	custom := traffic.Custom("Kept")
 	if _, err := r.Kubectl(t.Context(), traffic.Definitions([]traffic.Resource{custom}), "apply", "--server-side", "-f", "-"); err != nil {
@@ -160,29 +157,25 @@ func split(t *testing.T, r *release.Release, resources []traffic.Resource) {
 	}
 }
 
-// installWithSnapshots installs a release that saves snapshots. It is removed at the end of the test, unless the test failed.
+// installWithSnapshots installs the release so that it saves snapshots. A test that passed uninstalls it.
 func installWithSnapshots(t *testing.T, r *release.Release) {
-	values, err := env.Values(t.Context(), environment.OtherNodePort)
+	values, err := env.Values(t.Context(), environment.NodePort)
 	require.NoError(t, err)
 	etcd := values["etcd"].(release.Values)
 	persistence := etcd["persistence"].(release.Values)
 	persistence["whenDeleted"] = "Delete"
 	etcd["snapshots"] = release.Values{"enabled": true, "size": "1Gi", "storageClassName": persistence["storageClassName"]}
 	for _, service := range release.Services {
-		// Another release is on the same node.
+		// Jobs and a second etcd need room on the node.
 		values[service] = release.Values{"resources": release.Values{"requests": release.Values{"cpu": "20m"}}}
 	}
 	for i := range 3 { // for two etcds and for the snapshots
 		require.NoError(t, env.Volume(t.Context(), fmt.Sprintf("%s-%d", r.Name, i)))
 	}
 	t.Cleanup(func() {
-		if t.Failed() {
-			failed = append(failed, r)
-			return
+		if !t.Failed() { // so that a person can look at it
+			assert.NoError(t, r.Uninstall(context.WithoutCancel(t.Context())))
 		}
-		ctx := context.WithoutCancel(t.Context())
-		assert.NoError(t, r.Uninstall(ctx))
-		assert.NoError(t, r.Host.Client.CoreV1().Namespaces().Delete(ctx, r.Namespace, metav1.DeleteOptions{}))
 	})
 	require.NoError(t, r.Up(t.Context(), values))
 }
