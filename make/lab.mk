@@ -76,7 +76,7 @@ bench: build wardle test-assets ## Run stock and Tripod side by side, and write 
 
 BENCH_PARTITIONS_ARGS ?=
 .PHONY: bench-partitions
-bench-partitions: build test-assets ## Measure the memory of partitions, and of one extensions with the same definitions; 15 minutes (BENCH_PARTITIONS_ARGS="-crds 1000").
+bench-partitions: build test-assets ## Measure the memory of partitions, and of one extensions with the same definitions; 15 minutes (BENCH_PARTITIONS_ARGS="-crds 1000", BENCH_PARTITIONS_ARGS="-limit 100ms -crds 20000 -partitions 4").
 	go run ./lab/bench/divided $(BENCH_PARTITIONS_ARGS)
 
 BENCH_ISOLATION_ARGS ?= -docs docs/benchmarks-partitions.md

@@ -2,7 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Command divided compares the memory of one extensions with that of its partitions together, for the same CustomResourceDefinitions. It also
-// measures the aggregator, which merges the documents of all. Its tables are in docs/scale.md.
+// measures the aggregator, which merges the documents of all. With -limit, it finds how many definitions a machine carries. Its tables are in
+// docs/scale.md.
 package main
 
 import (
@@ -54,6 +55,9 @@ type options struct {
 	settle time.Duration
 	// only is undivided or divided, or empty for both.
 	only string
+	// limit is the 99th percentile of a GET up to which definitions are added, step by step. Zero compares memory instead.
+	limit time.Duration
+	step  int
 }
 
 const (
@@ -68,11 +72,17 @@ func run(ctx context.Context, args []string) error {
 	fs.IntVar(&o.partitions, "partitions", 3, "number of partitions that share them, of which one is the default partition")
 	fs.DurationVar(&o.settle, "settle", 150*time.Second, "how long processes are idle before they are measured")
 	fs.StringVar(&o.only, "only", "", "measure undivided or divided only")
+	fs.DurationVar(&o.limit, "limit", 0, "add definitions until the 99th percentile of a GET is this, -crds are there, or the memory of the machine ends")
+	fs.IntVar(&o.step, "step", 1000, "with -limit, how many definitions are added before each measurement")
 	if err := fs.Parse(args); err != nil {
 		return err
 	}
 	if !slices.Contains([]string{"", undivided, inParts}, o.only) {
 		return fmt.Errorf("-only is %q, want %s or %s", o.only, undivided, inParts)
+	}
+	if o.limit > 0 {
+		t, err := o.grow(ctx)
+		return errors.Join(err, table.Write(os.Stdout, []table.Table{t}))
 	}
 	definitions := schemas.Generate(o.definitions)
 	var tables []table.Table
