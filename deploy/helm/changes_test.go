@@ -68,6 +68,7 @@ var changes = []change{
 	{path: "image.registry", value: "registry.example.com", want: "image: registry.example.com/tripod-k8s/tripod-core:", alone: true},
 	{path: "image.repository", value: "mirror/tripod", want: "image: localhost/mirror/tripod/tripod-extensions:", alone: true},
 	{path: "image.tag", value: "v9", want: "tripod-k8s/tripod:v9"},
+	{path: "image.tags", value: "{tripod-core: v8}", want: "tripod-core:v8"},
 	{path: "image.digests", value: `{tripod-core: "sha256:` + digest + `"}`, want: "@sha256:" + digest + "\n"},
 	{path: "image.pullPolicy", value: "Always", want: "imagePullPolicy: Always"},
 	{path: "image.pullSecrets", value: "[{name: registry}]", want: "imagePullSecrets:\n        - name: registry"},

@@ -6,7 +6,10 @@ package upgrade
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
+	"path/filepath"
+	"regexp"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -15,14 +18,21 @@ import (
 	"k8s.io/client-go/discovery"
 
 	"github.com/tripod-k8s/tripod/e2e/environment"
+	"github.com/tripod-k8s/tripod/e2e/imagearchive"
 	"github.com/tripod-k8s/tripod/e2e/progress"
 	"github.com/tripod-k8s/tripod/e2e/release"
+	"github.com/tripod-k8s/tripod/test/framework"
 	"github.com/tripod-k8s/tripod/test/framework/traffic"
+	"github.com/tripod-k8s/tripod/test/framework/usage"
 )
+
+// wardle is an API service that was built with the SDK.
+const wardle = "wardle"
 
 var (
 	// emulated is the older version of Kubernetes, as in 1.36.
 	emulated = os.Getenv("E2E_OLDER_KUBE")
+	env      *environment.Environment
 	tripod   *release.Release
 	// older and newer are the tags of the images.
 	older, newer string
@@ -38,8 +48,11 @@ func install(ctx context.Context, e *environment.Environment) (err error) {
 	if emulated == "" {
 		return errors.New("E2E_OLDER_KUBE names no older version of Kubernetes: make e2e-upgrade does")
 	}
-	newer = e.Tag()
+	env, newer = e, e.Tag()
 	if older, err = e.LoadOlder(emulated); err != nil {
+		return err
+	}
+	if err = loadWardle(); err != nil {
 		return err
 	}
 	tripod = e.Release("tripod", "tripod-system")
@@ -50,10 +63,15 @@ func install(ctx context.Context, e *environment.Environment) (err error) {
 	values["image"], values["emulatedVersion"] = release.Values{"tag": older}, emulated
 	// kube-controller-manager follows after Tripod: that of the newer version does not suit the older one.
 	values["controllerManager"] = release.Values{"enabled": false}
+	// With these requests all pods fit on a node of two processors, even while a Deployment rolls.
+	little := release.Values{"requests": release.Values{"cpu": "20m"}}
 	for _, service := range release.Services {
-		// With these requests all pods fit on a node of two processors, even while a Deployment rolls.
-		values[service] = release.Values{"replicas": 2, "resources": release.Values{"requests": release.Values{"cpu": "20m"}}}
+		values[service] = release.Values{"replicas": 2, "resources": little}
 	}
+	values["services"] = release.Values{wardle: release.Values{
+		"image":  release.Values{"registry": "docker.io", "repository": "tripod-e2e/" + wardle, "tag": older},
+		"groups": []string{"wardle.example.com"}, "replicas": 2, "resources": little,
+	}}
 	if err = e.Volume(ctx, "tripod-etcd"); err == nil {
 		err = tripod.Up(ctx, values)
 	}
@@ -63,30 +81,85 @@ func install(ctx context.Context, e *environment.Environment) (err error) {
 	return err
 }
 
+// loadWardle loads images of both versions.
+func loadWardle() error {
+	root, err := framework.RepositoryRoot()
+	if err != nil {
+		return err
+	}
+	for tag, folder := range map[string]string{newer: "bin", older: filepath.Join("bin", "kube-"+emulated, "bin")} {
+		archive := filepath.Join(env.Dir, wardle+"-"+tag+".tar")
+		if err := imagearchive.Write(archive, "docker.io/tripod-e2e/"+wardle+":"+tag, filepath.Join(root, folder, wardle)); err != nil {
+			return err
+		}
+		if _, err := env.Cluster.Load(archive); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// orders are those in which services are replaced, in turns: to the newer version, back, and there again. In some step, each service is newer
+// than each other one, and older.
+var orders = [][]string{
+	{release.Core, release.Extensions, wardle, release.Aggregator},
+	{release.Core, release.Extensions, wardle, release.Aggregator},
+	{release.Aggregator, wardle, release.Extensions, release.Core},
+}
+
 func TestHelmGoesToTheNewerVersionAndBack(t *testing.T) {
 	require.Equal(t, emulated, served(t))
+	others := usage.Start(t, usage.Options{Config: tripod.Admin(), Host: gateway(t)})
 	clients := traffic.Start(t, traffic.Options{Customs: customs, Rate: 60, Workers: 40, Watchers: 60}, tripod.Admin())
-	for _, tag := range []string{newer, older, newer} {
-		upgrade(t, "the images "+tag, release.Values{"image": release.Values{"tag": tag}})
-		clients.Progress(t, 300)
-		assert.Equal(t, emulated, served(t), "fields and versions of the API")
+	for i, order := range orders {
+		tag := []string{newer, older}[i%2]
+		for _, service := range order {
+			upgrade(t, service+" with the image "+tag, imageOf(service, tag))
+			clients.Progress(t, 200)
+			assert.Equal(t, emulated, served(t), "fields and versions of the API")
+		}
 	}
-	upgrade(t, "no emulated version", release.Values{"emulatedVersion": ""})
+	upgrade(t, "no emulated version", release.Values{
+		"image": release.Values{"tag": newer, "tags": nil}, "emulatedVersion": "",
+	})
 	clients.Progress(t, 300)
 	assert.NotEqual(t, emulated, served(t), "the upgrade is finalized")
+	others.Stop()
 	clients.Finish(t)
 	clients.FailsNever(t)
 	clients.WatchesAreWell(t, false)
 	clients.SawAll(t)
+	for _, failure := range others.Failures() {
+		t.Error(failure)
+	}
+	t.Log(others)
+}
+
+// imageOf returns the values that give a service alone the image with a tag.
+func imageOf(service, tag string) release.Values {
+	if service == wardle {
+		return release.Values{"services": release.Values{wardle: release.Values{"image": release.Values{"tag": tag}}}}
+	}
+	return release.Values{"image": release.Values{"tags": release.Values{"tripod-" + service: tag}}}
 }
 
 // upgrade returns when the old pods are gone.
 func upgrade(t *testing.T, what string, values release.Values) {
 	t.Helper()
 	require.NoError(t, progress.Step("helm upgrades to "+what, func() error { return tripod.Upgrade(t.Context(), values) }))
-	for _, service := range release.Services {
+	for _, service := range append([]string{wardle}, release.Services...) {
 		require.NoError(t, tripod.Settled(t.Context(), service))
 	}
+}
+
+// gateway returns the address at which pods reach this process.
+func gateway(t *testing.T) string {
+	t.Helper()
+	routes, err := env.Cluster.Exec(t.Context(), nil, "ip", "-4", "route", "show", "default")
+	require.NoError(t, err)
+	found := regexp.MustCompile(`default via (\S+)`).FindStringSubmatch(routes)
+	require.NotNil(t, found, fmt.Sprintf("the node has no default route: %s", routes))
+	return found[1]
 }
 
 // served returns the minor version of Kubernetes whose API clients get.

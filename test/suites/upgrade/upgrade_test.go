@@ -23,6 +23,7 @@ import (
 
 	"github.com/tripod-k8s/tripod/test/framework"
 	"github.com/tripod-k8s/tripod/test/framework/traffic"
+	"github.com/tripod-k8s/tripod/test/framework/usage"
 )
 
 func TestMain(m *testing.M) {
@@ -65,7 +66,7 @@ func TestServicesAreReplacedOneAtATime(t *testing.T) {
 	require.NoError(t, tripod.Scale(t.Context(), "wardle", 2))
 	require.NoError(t, tripod.WaitReady(t.Context()))
 	require.NoError(t, tripod.Create(t.Context(), traffic.Definitions(traffic.Customs[:2])))
-	c := startClients(t, tripod.Cluster)
+	c := usage.Start(t, usage.Options{Config: tripod.Admin()})
 	load := traffic.Start(t, traffic.Options{Customs: traffic.Customs[:2], Rate: 60, Workers: 20, Watchers: 60}, tripod.Admin())
 	for i, order := range orders {
 		from := older
@@ -83,15 +84,15 @@ func TestServicesAreReplacedOneAtATime(t *testing.T) {
 		}
 		versions(t, tripod, i%2 == 0, emulated)
 	}
-	c.stop()
+	c.Stop()
 	load.Finish(t)
 	load.FailsNever(t)
 	load.WatchesAreWell(t, false)
 	load.SawAll(t)
-	for _, failure := range c.failed() {
+	for _, failure := range c.Failures() {
 		t.Error(failure)
 	}
-	t.Logf("%d other uses, %d conversions, %d reviews", c.uses.Load(), c.converted.Load(), c.reviewed.Load())
+	t.Log(c)
 	require.NoError(t, tripod.Stop())
 }
 

@@ -36,7 +36,7 @@ SPDX-License-Identifier: Apache-2.0
 {{- define "tripod.image.values" -}}
 {{- with .root.Values.image -}}
 {{- $repository := ternary (printf "%s/%s" .repository $.name) $.name (not (empty .repository)) -}}
-{{- dict "registry" .registry "repository" $repository "tag" (include "tripod.tag" $.root) "digest" (get (default dict .digests) $.name) "pullPolicy" .pullPolicy | toJson -}}
+{{- dict "registry" .registry "repository" $repository "tag" (get (default dict .tags) $.name | default (include "tripod.tag" $.root)) "digest" (get (default dict .digests) $.name) "pullPolicy" .pullPolicy | toJson -}}
 {{- end -}}
 {{- end -}}
 

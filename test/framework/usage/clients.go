@@ -1,13 +1,17 @@
 // Copyright The Tripod Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package upgrade
+// Package usage has clients that use more of the API than package traffic: server-side apply, custom resources with conversion, admission
+// webhooks, an API service, and discovery. A test has them go on while it changes the API server.
+package usage
 
 import (
+	"cmp"
 	"context"
+	"crypto/tls"
 	"encoding/json"
-	"encoding/pem"
 	"fmt"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -20,6 +24,7 @@ import (
 
 	admissionv1 "k8s.io/api/admission/v1"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -30,11 +35,12 @@ import (
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
+	certutil "k8s.io/client-go/util/cert"
 
 	"github.com/tripod-k8s/tripod/test/framework"
 )
 
-// pause is that between two uses of the API by one client.
+// pause is the time between two uses of the API by one client.
 const pause = 20 * time.Millisecond
 
 var (
@@ -44,10 +50,18 @@ var (
 	newWidgets = schema.GroupVersionResource{Group: "widgets.example.com", Version: "v2", Resource: "widgets"}
 )
 
-// clients use more of the API than package traffic, until stop: server-side apply, custom resources with conversion, webhooks, an API
-// service, and discovery.
-type clients struct {
-	cluster   *framework.Cluster
+// Options are what clients need.
+type Options struct {
+	// Config is that of an administrator.
+	Config *rest.Config
+	// Host is the IP address at which the services reach webhooks of this process. Empty means 127.0.0.1.
+	Host string
+}
+
+// Clients use the API until Stop.
+type Clients struct {
+	config    *rest.Config
+	host      string
 	namespace string
 	client    dynamic.Interface
 	uses      atomic.Int64
@@ -61,19 +75,25 @@ type clients struct {
 	failures []string
 }
 
-// startClients starts clients, and returns when each has used the API once.
-func startClients(t *testing.T, cluster *framework.Cluster) *clients {
+// Start starts clients, and returns when each has used the API once.
+func Start(t testing.TB, o Options) *Clients {
 	t.Helper()
-	c := &clients{cluster: cluster, namespace: framework.CreateNamespace(t, cluster)}
+	c := &Clients{config: rest.CopyConfig(o.Config), host: cmp.Or(o.Host, "127.0.0.1"), namespace: framework.UniqueName("usage")}
+	c.config.QPS = -1
 	var err error
-	c.client, err = dynamic.NewForConfig(unlimited(cluster))
+	c.client, err = dynamic.NewForConfig(c.config)
 	require.NoError(t, err)
-	c.startWebhooks(t)
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: c.namespace}}
+	admin, err := kubernetes.NewForConfig(c.config)
+	require.NoError(t, err)
+	_, err = admin.CoreV1().Namespaces().Create(t.Context(), namespace, metav1.CreateOptions{})
+	require.NoError(t, err)
+	c.startWebhooks(t, admin)
 	served, err := c.discover()
 	require.NoError(t, err)
 	var ctx context.Context
 	ctx, c.cancel = context.WithCancel(t.Context())
-	t.Cleanup(c.stop)
+	t.Cleanup(c.Stop)
 	for name, use := range map[string]func(context.Context, string) error{
 		"server-side apply": c.apply,
 		"an API service":    c.useFlunders,
@@ -87,13 +107,12 @@ func startClients(t *testing.T, cluster *framework.Cluster) *clients {
 	return c
 }
 
-func unlimited(cluster *framework.Cluster) *rest.Config {
-	config := cluster.Admin()
-	config.QPS = -1
-	return config
+// String counts what the clients did.
+func (c *Clients) String() string {
+	return fmt.Sprintf("%d uses, %d conversions, %d reviews", c.uses.Load(), c.converted.Load(), c.reviewed.Load())
 }
 
-func (c *clients) repeat(ctx context.Context, name string, use func(context.Context, string) error) {
+func (c *Clients) repeat(ctx context.Context, name string, use func(context.Context, string) error) {
 	for n := 0; ctx.Err() == nil; n++ {
 		// A use that has begun comes to its end.
 		if err := use(context.WithoutCancel(ctx), fmt.Sprint("object-", n)); err != nil {
@@ -106,13 +125,14 @@ func (c *clients) repeat(ctx context.Context, name string, use func(context.Cont
 	}
 }
 
-func (c *clients) stop() {
+// Stop returns when each client has ended what it had begun.
+func (c *Clients) Stop() {
 	c.cancel()
 	c.working.Wait()
 }
 
-// failed returns what failed so far.
-func (c *clients) failed() []string {
+// Failures returns what failed so far.
+func (c *Clients) Failures() []string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return slices.Clone(c.failures)
@@ -130,7 +150,7 @@ func object(resource schema.GroupVersionResource, kind, name string, fields map[
 }
 
 // apply has two managers own fields of an object.
-func (c *clients) apply(ctx context.Context, name string) error {
+func (c *Clients) apply(ctx context.Context, name string) error {
 	maps := c.client.Resource(configMaps).Namespace(c.namespace)
 	for _, manager := range []string{"one", "other"} {
 		o := object(configMaps, "ConfigMap", "applied-"+name, map[string]any{"data": map[string]any{manager: "value"}})
@@ -148,7 +168,7 @@ func (c *clients) apply(ctx context.Context, name string) error {
 	return maps.Delete(ctx, "applied-"+name, metav1.DeleteOptions{})
 }
 
-func (c *clients) useFlunders(ctx context.Context, name string) error {
+func (c *Clients) useFlunders(ctx context.Context, name string) error {
 	all := c.client.Resource(flunders).Namespace(c.namespace)
 	o := object(flunders, "Flunder", name, map[string]any{"spec": map[string]any{"flunderReference": "other", "referenceType": "Flunder"}})
 	if _, err := all.Create(ctx, o, metav1.CreateOptions{}); err != nil {
@@ -161,7 +181,7 @@ func (c *clients) useFlunders(ctx context.Context, name string) error {
 }
 
 // convert writes one version of a custom resource and reads the other.
-func (c *clients) convert(ctx context.Context, name string) error {
+func (c *Clients) convert(ctx context.Context, name string) error {
 	o := object(oldWidgets, "Widget", name, map[string]any{"spec": map[string]any{"color": "red"}})
 	if _, err := c.client.Resource(oldWidgets).Namespace(c.namespace).Create(ctx, o, metav1.CreateOptions{}); err != nil {
 		return err
@@ -178,7 +198,7 @@ func (c *clients) convert(ctx context.Context, name string) error {
 }
 
 // admit creates an object that a webhook changes.
-func (c *clients) admit(ctx context.Context, name string) error {
+func (c *Clients) admit(ctx context.Context, name string) error {
 	maps := c.client.Resource(configMaps).Namespace(c.namespace)
 	o := object(configMaps, "ConfigMap", "admitted-"+name, nil)
 	o.SetLabels(map[string]string{"webhook": "yes"})
@@ -193,8 +213,8 @@ func (c *clients) admit(ctx context.Context, name string) error {
 }
 
 // discover returns all resources that the API has, by aggregated discovery.
-func (c *clients) discover() ([]string, error) {
-	client, err := discovery.NewDiscoveryClientForConfig(unlimited(c.cluster))
+func (c *Clients) discover() ([]string, error) {
+	client, err := discovery.NewDiscoveryClientForConfig(c.config)
 	if err != nil {
 		return nil, err
 	}
@@ -210,7 +230,7 @@ func (c *clients) discover() ([]string, error) {
 
 // servesAll expects that discovery has everything that it had at first. Both versions serve the same while the newer one emulates the
 // older.
-func (c *clients) servesAll(first []string) error {
+func (c *Clients) servesAll(first []string) error {
 	now, err := c.discover()
 	if err != nil {
 		return err
@@ -224,9 +244,9 @@ func (c *clients) servesAll(first []string) error {
 }
 
 // startWebhooks starts one that converts widgets, and one that annotates ConfigMaps with a label, and creates the objects that name them.
-func (c *clients) startWebhooks(t *testing.T) {
+func (c *Clients) startWebhooks(t testing.TB, admin kubernetes.Interface) {
 	t.Helper()
-	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		answer, err := c.answer(req)
 		if err != nil {
 			http.Error(w, err.Error(), http.StatusBadRequest)
@@ -235,10 +255,16 @@ func (c *clients) startWebhooks(t *testing.T) {
 		w.Header().Set("Content-Type", "application/json")
 		_ = json.NewEncoder(w).Encode(answer) // the test fails if the client does not get it
 	}))
-	t.Cleanup(server.Close)
-	ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
-	admin, err := kubernetes.NewForConfig(unlimited(c.cluster))
+	ca, key, err := certutil.GenerateSelfSignedCertKey(c.host, []net.IP{net.ParseIP(c.host)}, nil)
 	require.NoError(t, err)
+	pair, err := tls.X509KeyPair(ca, key)
+	require.NoError(t, err)
+	require.NoError(t, server.Listener.Close())
+	server.Listener, err = net.Listen("tcp", net.JoinHostPort(c.host, "0"))
+	require.NoError(t, err)
+	server.TLS = &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12}
+	server.StartTLS()
+	t.Cleanup(server.Close)
 	url, none, fail := server.URL, admissionregistrationv1.SideEffectClassNone, admissionregistrationv1.Fail
 	_, err = admin.AdmissionregistrationV1().MutatingWebhookConfigurations().Create(t.Context(), &admissionregistrationv1.MutatingWebhookConfiguration{
 		ObjectMeta: metav1.ObjectMeta{Name: "annotate"},
@@ -253,7 +279,11 @@ func (c *clients) startWebhooks(t *testing.T) {
 		}},
 	}, metav1.CreateOptions{})
 	require.NoError(t, err)
-	require.NoError(t, c.cluster.Create(t.Context(), definition(url, ca)))
+	crd, err := framework.Decode(definition(url, ca))
+	require.NoError(t, err)
+	for _, object := range crd {
+		require.NoError(t, framework.CreateObject(t.Context(), c.client, object))
+	}
 }
 
 // definition is the manifest of widgets, which have two versions.
@@ -290,7 +320,7 @@ func definition(url string, ca []byte) string {
 }
 
 // answer is the answer of either webhook.
-func (c *clients) answer(req *http.Request) (any, error) {
+func (c *Clients) answer(req *http.Request) (any, error) {
 	var review struct {
 		metav1.TypeMeta `json:",inline"`
 		Request         json.RawMessage `json:"request"`
