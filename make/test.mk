@@ -71,6 +71,10 @@ console-screenshots: build test-assets ## Take the pictures of docs/console.md a
 	CONSOLE_SCREENSHOTS=$(abspath docs/images) go test $(GO_TEST_FLAGS) -count=1 ./test/suites/console
 
 FUZZTIME := 1m
+.PHONY: recording
+recording: build ## Record docs/images/recording.svg again, 20 seconds of a terminal, with asciinema and npx.
+	hack/recording/record.sh docs/images/recording.svg
+
 .PHONY: fuzz
 fuzz: ## Run each fuzz target for a minute (FUZZTIME=10s FUZZ=Headers). What fails becomes a test case in testdata/fuzz.
 	hack/fuzz.sh $(FUZZTIME) $(FUZZ)

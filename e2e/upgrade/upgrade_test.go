@@ -69,7 +69,7 @@ func install(ctx context.Context, e *environment.Environment) (err error) {
 		values[service] = release.Values{"replicas": 2, "resources": little}
 	}
 	values["services"] = release.Values{wardle: release.Values{
-		"image":  release.Values{"registry": "docker.io", "repository": "tripod-e2e/" + wardle, "tag": older},
+		"image":  release.Values{"repository": "docker.io/tripod-e2e/" + wardle, "tag": older},
 		"groups": []string{"wardle.example.com"}, "replicas": 2, "resources": little,
 	}}
 	if err = e.Volume(ctx, "tripod-etcd"); err == nil {
