@@ -129,9 +129,14 @@ func TestAReplicaWithoutTheRightsSaysSo(t *testing.T) {
 	t.Parallel()
 	const group = "example.com"
 	shared := startGuarded(t, group)
+	all := func(string) bool { return true }
+	ofNone := groupsOf(t, shared, shared, false)
+	ofNone.Shared.Transport.CertFile, ofNone.Shared.Transport.KeyFile = shared.store.CertFile(access.Extensions), shared.store.KeyFile(access.Extensions)
+	require.NoError(t, ofNone.Check(t.Context(), all))
+	require.ErrorContains(t, ofNone.Check(t.Context(), all, group), "cannot read the keys of its API groups, such as example.com: the user of its",
+		"before there is a definition of the group")
 	_, err := shared.root(t).Put(t.Context(), crds+"widgets."+group, "{}")
 	require.NoError(t, err)
-	all := func(string) bool { return true }
 	require.NoError(t, groupsOf(t, shared, shared, false).Check(t.Context(), all))
 	other := groupsOf(t, shared, shared, false)
 	other.Shared.Transport.CertFile, other.Shared.Transport.KeyFile = shared.store.CertFile(access.Extensions), shared.store.KeyFile(access.Extensions)

@@ -24,11 +24,12 @@ const definitions = "/apiextensions.k8s.io/customresourcedefinitions/"
 const readsAtOnce = 100
 
 // Check returns an error if a group that the process serves is in an etcd that the process does not have. It also has the group's own etcds
-// know which service uses them. It comes before the first storage.
+// know which service uses them. It comes before the first storage. named are groups that the configuration gives to the process by name: it
+// must reach their keys before the first definition of such a group is created.
 //
 // A server that is not etcd ([etcdversion.IsEtcd]) knows no transactions but those of kube-apiserver. It can have neither fences nor
 // records, so no group moves to or from it, and its groups have no etcds of their own.
-func (g *Groups) Check(ctx context.Context, serves func(group string) bool) error {
+func (g *Groups) Check(ctx context.Context, serves func(group string) bool, named ...string) error {
 	shared, err := g.Clients.Client(&g.Shared)
 	if err != nil {
 		return err
@@ -56,6 +57,11 @@ func (g *Groups) Check(ctx context.Context, serves func(group string) bool) erro
 	}
 	if g.fixed {
 		return nil
+	}
+	for _, name := range named {
+		if _, hasOwn := g.Own(name); !hasOwn && !slices.Contains(others, name) {
+			others = append(others, name)
+		}
 	}
 	for names := range slices.Chunk(others, readsAtOnce) {
 		if err := g.refuseElsewhere(ctx, shared, names); err != nil {

@@ -5,6 +5,8 @@ package server
 
 import (
 	"context"
+	"slices"
+	"strings"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apiextensionsapiserver "k8s.io/apiextensions-apiserver/pkg/apiserver"
@@ -56,7 +58,8 @@ func NewConfig(ctx context.Context, o *options.Completed) (*Config, error) {
 	groups := &placement.Groups{
 		Clients: &etcdclient.Clients{}, Shared: o.Etcd.StorageConfig, Own: o.GroupEtcds.Of, Name: o.Name,
 	}
-	if err := groups.Check(ctx, o.Scope.HasGroup); err != nil {
+	named := slices.DeleteFunc(slices.Clone(o.Scope.Table[o.Scope.Partition]), func(pattern string) bool { return strings.HasPrefix(pattern, "*") })
+	if err := groups.Check(ctx, o.Scope.HasGroup, named...); err != nil {
 		return nil, err
 	}
 	return &Config{
