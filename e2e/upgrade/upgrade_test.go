@@ -110,7 +110,7 @@ var orders = [][]string{
 func TestHelmGoesToTheNewerVersionAndBack(t *testing.T) {
 	require.Equal(t, emulated, served(t))
 	others := usage.Start(t, usage.Options{Config: tripod.Admin(), Host: gateway(t)})
-	clients := traffic.Start(t, traffic.Options{Customs: customs, Rate: 60, Workers: 40, Watchers: 60}, tripod.Admin())
+	clients := traffic.Start(t, traffic.Options{Customs: customs, Rate: 60, Workers: 40, Watchers: 60, Long: true}, tripod.Admin())
 	for i, order := range orders {
 		tag := []string{newer, older}[i%2]
 		for _, service := range order {

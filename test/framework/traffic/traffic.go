@@ -39,6 +39,9 @@ type Options struct {
 	Workers int
 	// Watchers is the number of watches, by default 200. Half of them watch ConfigMaps. A fifth is in a namespace in which nothing changes.
 	Watchers int
+	// Long says that the clients go on for longer than etcd keeps its history, 5 minutes. All watches in the namespace in which nothing changes
+	// then have bookmarks: without, no API server can resume them.
+	Long bool
 	// Connections is the number of connections to each address, by default 4.
 	Connections int
 }
@@ -76,11 +79,11 @@ func Start(t testing.TB, options Options, addresses ...*rest.Config) *Traffic {
 	tr.stopWork, tr.stopWatch = stopWork, stopWatch
 	t.Cleanup(tr.stop)
 	for i := range options.Watchers {
-		namespace := tr.namespace
-		if i < options.Watchers/5 {
+		namespace, isQuiet := tr.namespace, i < options.Watchers/5
+		if isQuiet {
 			namespace = tr.quiet
 		}
-		w := newWatcher(t, clientOf(i), resourceOf(i), namespace, bookmarks(i))
+		w := newWatcher(t, clientOf(i), resourceOf(i), namespace, bookmarks(i) || isQuiet && options.Long)
 		tr.watchers = append(tr.watchers, w)
 		tr.watching.Go(func() { w.run(watching) })
 	}
