@@ -127,13 +127,15 @@ fix-generated: $(PROTO_TOOLS) $(CODE_TOOLS)
 	go run -trimpath ./hack/gen-tables flags docs/flags.md
 	go run -trimpath ./hack/gen-tables rules docs/secure.md
 	go run -trimpath ./hack/kube -table docs/kubernetes-versions.md
+	$(if $(OF_OLDER_KUBE),,go run -trimpath ./hack/doc-versions -fix)
 	hack/generate-proto.sh proto
 	@$(foreach types,$(SERVICE_TYPES),echo 'generate-types.sh: $(types)' && hack/generate-types.sh $(types) $(types) &&) true
 	hack/generate-crds.sh services/search/crds
 
 .PHONY: verify-docs
-verify-docs: ## Check the links of all pages, and that docs/architecture.md lists every package.
+verify-docs: ## Check the links of all pages, that docs/architecture.md lists every package, and versions and counts on pages.
 	go run -trimpath ./hack/check-docs
+	go run -trimpath ./hack/doc-versions
 
 .PHONY: verify-licences fix-licences
 verify-licences: ## Check that source files start with the licence header.

@@ -1,0 +1,36 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+func example() *facts {
+	return &facts{
+		minor: "1.38", passed: "460", rolling: "459", specs: "470",
+		patches: map[string]string{"1.38": "1.38.1", "1.37": "1.37.4", "3.7": "3.7.5"},
+	}
+}
+
+func TestVersionsFollowGoMod(t *testing.T) {
+	text, err := example().apply("docs/install.md", "v1.37.2, 1.37.0 of August, 1.34.4, v3.7.3, v3.6.8, and 1.37 stay or change")
+	require.NoError(t, err)
+	assert.Equal(t, "v1.37.4, 1.37.0 of August, 1.34.4, v3.7.5, v3.6.8, and 1.37 stay or change", text)
+}
+
+func TestSentencesFollowTheirSources(t *testing.T) {
+	text, err := example().apply("README.md", "Tripod is kube-apiserver 1.37: it passes\n450 of Kubernetes' 462 [conformance specs](x)")
+	require.NoError(t, err)
+	assert.Equal(t, "Tripod is kube-apiserver 1.38: it passes\n460 of Kubernetes' 470 [conformance specs](x)", text)
+	_, err = example().apply("README.md", "Tripod is kube-apiserver 1.37: it passes most")
+	require.ErrorContains(t, err, "README.md no longer says")
+}
+
+func TestADifferenceNamesItsLine(t *testing.T) {
+	assert.Equal(t, []string{"a.md:2: v1.37.2\n\tis stale: v1.37.4"}, differences("a.md", "first\n v1.37.2", "first\n v1.37.4"))
+}
