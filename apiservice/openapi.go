@@ -14,7 +14,7 @@ import (
 )
 
 // definitions returns the schemas of the service, and those of the types of k8s.io/apimachinery. The author need not generate the latter:
-// where openapi-gen is not told to, it refers to them by their names in Go instead of OpenAPI.
+// without a flag for that, openapi-gen refers to them by their names in Go instead of OpenAPI.
 func (s *Service) definitions(ref common.ReferenceCallback) map[string]common.OpenAPIDefinition {
 	all := kubernetesopenapi.GetOpenAPIDefinitions(ref)
 	rename := func(name string) string {

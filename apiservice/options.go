@@ -105,12 +105,12 @@ func (o *options) Flags() *cliflag.NamedFlagSets {
 	return sets
 }
 
-// unusedEtcdFlags are the flags by which tripod up tells every service where etcd is and which part of it is its own.
+// unusedEtcdFlags are the flags by which tripod up gives every service the address of etcd and its own prefix there.
 var unusedEtcdFlags = []string{
 	"etcd-servers", "etcd-cafile", "etcd-certfile", "etcd-keyfile", "etcd-prefix", "etcd-compaction-interval", "etcd-db-metric-poll-interval",
 }
 
-// addUnusedEtcdFlags lets tripod up start a service that keeps nothing in etcd as it starts all others. Further flags about etcd are
+// addUnusedEtcdFlags lets tripod up start a service that keeps nothing in etcd as it starts all others. Other flags about etcd are
 // errors, above all those of encryption: nothing would be encrypted.
 func addUnusedEtcdFlags(fs *pflag.FlagSet) {
 	known := pflag.NewFlagSet("", pflag.ContinueOnError)

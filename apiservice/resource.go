@@ -22,7 +22,7 @@ import (
 )
 
 // Resource is a resource of a group. Objects keeps it in etcd or in another storage. ReadOnly has a function return it. Custom is
-// served as the author pleases.
+// served as the author chooses.
 type Resource interface {
 	// addHub prepares the scheme.
 	addHub(*types, Group) error
@@ -56,7 +56,7 @@ type Objects[T runtime.Object] struct {
 	ValidateUpdate func(ctx context.Context, object, old T) field.ErrorList
 	// Prepare changes an object before it is validated, old being nil when it is created. It may be nil.
 	Prepare func(ctx context.Context, object, old T)
-	// Warnings returns what to tell the client about an object that is valid, such as that a field is deprecated: short sentences, which
+	// Warnings returns warnings for the client about an object that is valid, such as that a field is deprecated: short sentences, which
 	// kubectl shows. old is nil when the object is created. It may be nil.
 	Warnings func(ctx context.Context, object, old T) []string
 	// SelectableFields are what field selectors can select by besides metadata.name and metadata.namespace, such as spec.author, in all

@@ -267,7 +267,7 @@ func (s *server) serve(ctx context.Context, ports *service.Ports) error {
 	})
 }
 
-// catalog is what the service tells aggregators that it serves. Replicas with the same documents have the same digest.
+// catalog is what the service reports to aggregators that it serves. Replicas with the same documents have the same digest.
 func (s *server) catalog() (*backendv1.Catalog, error) {
 	digest := sha256.New()
 	fmt.Fprintln(digest, service.Version)

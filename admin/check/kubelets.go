@@ -44,8 +44,8 @@ func (c *Check) checkKubelets(ctx context.Context) error {
 		if !ok {
 			return nil
 		}
-		said, _, _ := unstructured.NestedString(node.Object, "status", "nodeInfo", "kubeletVersion")
-		if kubelet, err := utilversion.ParseGeneric(said); err == nil && kubelet.Major() == server.Major() {
+		version, _, _ := unstructured.NestedString(node.Object, "status", "nodeInfo", "kubeletVersion")
+		if kubelet, err := utilversion.ParseGeneric(version); err == nil && kubelet.Major() == server.Major() {
 			count[kubelet.Minor()]++
 			example[kubelet.Minor()] = node.GetName()
 		}

@@ -38,7 +38,7 @@ type Scrubber struct {
 	// Redacted counts the replacements.
 	Redacted int
 	known    map[string]bool
-	// replacer replaces those that are known, or is nil if further ones have come.
+	// replacer replaces those that are known, or is nil if more have come.
 	replacer *strings.Replacer
 }
 

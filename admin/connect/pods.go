@@ -39,17 +39,17 @@ func followPods(ctx context.Context, client kubernetes.Interface, r *Release) (*
 		informers.WithNamespace(r.Namespace), informers.WithTweakListOptions(selector))
 	informer := factory.Core().V1().Pods().Informer()
 	p := &pods{informers: factory, store: informer.GetStore(), changed: make(chan struct{}, 1)}
-	tell := func() {
+	notify := func() {
 		select {
 		case p.changed <- struct{}{}:
-		default: // it has been told
+		default: // it is notified already
 		}
 	}
 	if err := informer.SetWatchErrorHandlerWithContext(func(context.Context, *cache.Reflector, error) {}); err != nil {
 		return nil, err
 	}
 	if _, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
-		AddFunc: func(any) { tell() }, UpdateFunc: func(any, any) { tell() }, DeleteFunc: func(any) { tell() },
+		AddFunc: func(any) { notify() }, UpdateFunc: func(any, any) { notify() }, DeleteFunc: func(any) { notify() },
 	}); err != nil {
 		return nil, err
 	}

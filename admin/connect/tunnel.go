@@ -181,15 +181,15 @@ func (t *Tunnel) untilLost(ctx context.Context, f *forward) string {
 
 // reconnect returns a forward to another pod, or nil when ctx ends.
 func (t *Tunnel) reconnect(ctx context.Context, avoid string) *forward {
-	said, backoff := "", firstBackoff
+	shown, backoff := "", firstBackoff
 	for ctx.Err() == nil {
 		f, err := t.connect(ctx, avoid)
 		if err == nil {
 			return f
 		}
-		if ctx.Err() == nil && said != err.Error() {
-			said = err.Error()
-			t.say("Trying again: " + said)
+		if ctx.Err() == nil && shown != err.Error() {
+			shown = err.Error()
+			t.say("Trying again: " + shown)
 		}
 		t.pods.wait(ctx, backoff)
 		backoff = min(2*backoff, maxBackoff)

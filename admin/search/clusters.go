@@ -104,7 +104,7 @@ func (a *Addition) Add(ctx context.Context, clusters dynamic.ResourceInterface, 
 	case err != nil:
 		return withoutSearch(err)
 	case !a.Wait:
-		say("search was told to copy " + a.Name)
+		say("search will copy " + a.Name)
 		return nil
 	}
 	err = follow(ctx, clusters, a.Name, 0, say)
@@ -133,7 +133,7 @@ func (e *unusableError) Error() string {
 // follow reports how far search is with a cluster until all of it is copied. It fails if search cannot use its PediaCluster for longer than
 // patience: what this names may be so new that search has not read it yet.
 func follow(ctx context.Context, clusters dynamic.ResourceInterface, name string, patience time.Duration, say func(string)) error {
-	said, usable := "", time.Now()
+	shown, usable := "", time.Now()
 	for {
 		cluster, err := look(ctx, clusters, name)
 		if err != nil && ctx.Err() == nil {
@@ -141,9 +141,9 @@ func follow(ctx context.Context, clusters dynamic.ResourceInterface, name string
 		}
 		if err == nil {
 			p := progressOf(cluster.Status)
-			if p.says != said {
+			if p.says != shown {
 				say(p.says)
-				said = p.says
+				shown = p.says
 			}
 			if p.done {
 				return nil
@@ -156,7 +156,7 @@ func follow(ctx context.Context, clusters dynamic.ResourceInterface, name string
 		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("%s is not copied yet (%s). Search goes on. To take it back: tripod search clusters remove %s", name, said, name)
+			return fmt.Errorf("%s is not copied yet (%s). Search goes on. To take it back: tripod search clusters remove %s", name, shown, name)
 		case <-time.After(lookInterval):
 		}
 	}
@@ -239,7 +239,7 @@ type Cluster struct {
 	Message   string `json:"message"`
 }
 
-// List returns the clusters that search was told to copy, by name.
+// List returns the clusters that search copies or will copy, by name.
 func List(ctx context.Context, clusters dynamic.ResourceInterface) ([]Cluster, error) {
 	objects, err := clusters.List(ctx, metav1.ListOptions{})
 	if err != nil {

@@ -121,7 +121,7 @@ func TestAddingAClusterShowsProgress(t *testing.T) {
 		},
 		{name: "not usable", statuses: []string{notUsable}, says: []string{"waiting for search", "no server"}, wrong: "so it is not added: no server"},
 		{name: "too late", statuses: []string{away}, says: []string{"waiting for search", "search has not reached the cluster: connection refused"}, wrong: "tripod search clusters remove east", stays: true},
-		{name: "nobody waits", noWait: true, says: []string{"search was told to copy east"}, stays: true},
+		{name: "nobody waits", noWait: true, says: []string{"search will copy east"}, stays: true},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

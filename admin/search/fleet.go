@@ -75,11 +75,11 @@ type Fleet struct {
 	Resources []string
 	// DryRun changes nothing. Wait is whether to wait until the objects are copied.
 	DryRun, Wait bool
-	// Say tells how far the command is.
+	// Say prints the progress of the command.
 	Say func(string)
 
 	hub side
-	// hubUID tells hubs apart.
+	// hubUID identifies the hub.
 	hubUID string
 }
 

@@ -58,7 +58,7 @@ func (r *Removal) remove(ctx context.Context, hub dynamic.Interface, name string
 	clusters := hub.Resource(clusterResource)
 	object, err := clusters.Get(ctx, name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
-		return fmt.Errorf("search was not told to copy a cluster %s: tripod search clusters list names those that it was", name)
+		return fmt.Errorf("search copies no cluster %s: tripod search clusters list names those that it copies", name)
 	}
 	if err != nil {
 		return fmt.Errorf("%s: %w", name, withoutSearch(err))

@@ -11,7 +11,7 @@ import (
 	"github.com/tripod-k8s/tripod/apiservice"
 )
 
-// serveVariable tells the test binary that it was started as the program of a service, whose name it has then.
+// serveVariable is set when the test binary was started as the program of a service. Its value is the name of the service.
 const serveVariable = "TRIPOD_APITEST_SERVE"
 
 // known are the names of the services that Main was given.

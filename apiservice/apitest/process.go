@@ -19,9 +19,9 @@ const waitDelay = 5 * time.Second
 // process is a running `tripod up`.
 type process struct {
 	command *exec.Cmd
-	// said is closed when the process has printed a line with the expected beginning, and ended with err when it has ended.
-	said, ended chan struct{}
-	err         error
+	// announced is closed when the process has printed a line with the expected beginning, and ended with err when it has ended.
+	announced, ended chan struct{}
+	err              error
 
 	mu       sync.Mutex
 	expected string
@@ -29,7 +29,7 @@ type process struct {
 }
 
 func startProcess(command *exec.Cmd, expected string) (*process, error) {
-	p := &process{command: command, said: make(chan struct{}), ended: make(chan struct{}), expected: expected}
+	p := &process{command: command, announced: make(chan struct{}), ended: make(chan struct{}), expected: expected}
 	command.Stdout, command.Stderr, command.SysProcAttr = p, p, attributes()
 	command.WaitDelay = waitDelay
 	started := make(chan error)
@@ -54,7 +54,7 @@ func (p *process) Write(text []byte) (int, error) {
 	p.text.Write(text)
 	if p.expected != "" && strings.Contains("\n"+p.text.String(), "\n"+p.expected) {
 		p.expected = ""
-		close(p.said)
+		close(p.announced)
 	}
 	return len(text), nil
 }

@@ -144,7 +144,7 @@ func (a *API) startUp(dir string) error {
 		a.up.stop(a.options.Patience)
 	})
 	select {
-	case <-a.up.said:
+	case <-a.up.announced:
 		return nil
 	case <-a.up.ended:
 		return fmt.Errorf("`tripod up` ended: %w\n%s", a.up.err, a.up.output())
@@ -215,7 +215,7 @@ func (a *API) tripod(args ...string) ([]byte, error) {
 	return output, err
 }
 
-// showLogs shows what the service and `tripod up` said last.
+// showLogs shows the last output of the service and of `tripod up`.
 func (a *API) showLogs() {
 	logs, _ := filepath.Glob(a.Log(a.service.Name + "-*"))
 	for _, log := range logs {

@@ -212,7 +212,7 @@ func (o *connection) writeKubeconfig(entry *kubeconfig.Entry) (path string, remo
 	return path, remove, nil
 }
 
-// exitCode is the error of a command that said itself what is wrong. tripod ends with this code.
+// exitCode is the error of a command that has printed itself what is wrong. tripod ends with this code.
 type exitCode int
 
 func (c exitCode) Error() string { return fmt.Sprintf("the command ended with exit code %d", int(c)) }

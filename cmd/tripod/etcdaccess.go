@@ -15,7 +15,7 @@ import (
 	"github.com/tripod-k8s/tripod/services/shared/partitions"
 )
 
-// etcdAccess is what `tripod etcd access` is told.
+// etcdAccess has the flags of `tripod etcd access`.
 type etcdAccess struct {
 	access.Options
 	etcdServers
@@ -46,7 +46,7 @@ common name root. You can run the command at any time. Run it before an upgrade 
 		"additional API service and the directories that it may use, as in wardle=/registry/wardle.example.com; "+
 			"its user is tripod-NAME; can be repeated")
 	fs.StringArrayVar(&o.Administrators, "admin", nil,
-		"common name of a further certificate that may do everything, such as kube-etcd-healthcheck-client of kubeadm; can be repeated")
+		"common name of another certificate that may do everything, such as kube-etcd-healthcheck-client of kubeadm; can be repeated")
 	fs.StringVar(&o.Former, "former", "", "user of replicas from before, which keeps access to all keys when this run turns authentication on")
 	fs.StringVar(&o.Remove, "remove", "", "user of --former, to remove when no replica uses it any more")
 	fs.BoolVar(&o.commands, "commands", false,

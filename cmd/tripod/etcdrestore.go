@@ -12,7 +12,7 @@ import (
 	"github.com/tripod-k8s/tripod/admin/etcd/snapshot"
 )
 
-// restore returns what to tell the user.
+// restore returns the text for the user.
 func restore(ctx context.Context, o snapshot.RestoreOptions, replace bool) (string, error) {
 	restored := fmt.Sprintf("%s restored as %s in %s", o.File, o.Name, o.DataDir)
 	if !replace {

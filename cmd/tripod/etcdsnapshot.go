@@ -131,7 +131,7 @@ func newEtcdRestoreCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "restore {FILE | s3://BUCKET/KEY} --data-dir DIR",
 		Short: "Restore a snapshot as a member of a new etcd",
-		Long: `Make the data directory of a member of a new etcd from a snapshot. Without further flags it fits the etcd of "tripod up".
+		Long: `Make the data directory of a member of a new etcd from a snapshot. Without more flags it fits the etcd of "tripod up".
 For an etcd of several members, restore each from the same file, with the flags that you start it with.
 
 First stop etcd and all services, and move the old data directory away, or let --replace rename it. The new etcd continues at the

@@ -126,7 +126,7 @@ func newTable(out io.Writer, columns ...string) tableWriter {
 	return table
 }
 
-// row adds a row to a table. Flush tells its errors.
+// row adds a row to a table. Flush returns its errors.
 func row(table io.Writer, cells ...any) {
 	texts := make([]string, len(cells))
 	for i, cell := range cells {

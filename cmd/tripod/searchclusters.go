@@ -169,7 +169,7 @@ func newSearchClustersListCommand() *cobra.Command {
 	var hub string
 	cmd := &cobra.Command{
 		Use:   "list",
-		Short: "List the clusters that search was told to copy",
+		Short: "List the clusters that search copies, or will copy",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			clusters, err := pediaClusters(hub)

@@ -34,7 +34,7 @@ after 'kubeadm certs renew', before the certificates expire, after a year, or to
 files by themselves.
 
 With --extensions-partition, the custom resources of some API groups have static pods of their own. Give all control-plane nodes the
-same list. The ports and the user of a partition follow from its place in the list, so append further ones.
+same list. The ports and the user of a partition follow from its place in the list, so append new ones.
 
 With --replicas, services have several pods on the node. The command then changes a running service one replica after the other, and
 waits until each is ready, so that no request is lost. Several aggregators share the port of kube-apiserver.`,
@@ -97,8 +97,8 @@ func writeStaticPods(ctx context.Context, out io.Writer, pods kubeapiserver.Stat
 	if err != nil {
 		return fmt.Errorf("%s: %w", manifest, err)
 	}
-	say := func(said string) {
-		fmt.Fprintln(out, said)
+	say := func(line string) {
+		fmt.Fprintln(out, line)
 	}
 	for _, note := range made.Notes {
 		say("note: " + note)

@@ -135,7 +135,7 @@ func addUpFlags(fs *pflag.FlagSet, o *up.Options) {
 	fs.StringArrayVar(&o.Services, "service", nil,
 		"additional API service, as in --service=wardle=./wardle: its name, and the program to run; can be repeated")
 	fs.StringArrayVar(&o.ServiceArgs, "service-arg", nil,
-		"further flag for each replica of a --service, or of an optional service, as in --service-arg=wardle=--v=4; can be repeated")
+		"additional flag for each replica of a --service, or of an optional service, as in --service-arg=wardle=--v=4; can be repeated")
 	fs.BoolVar(&o.Controllers, "controllers", false,
 		"also run kube-controller-manager and kube-scheduler (tripod-controllers, beside tripod), so that a Deployment gets its pods")
 	fs.IntVar(&o.KwokNodes, "kwok-nodes", 0,
@@ -168,9 +168,9 @@ func addUpFlags(fs *pflag.FlagSet, o *up.Options) {
 	for _, name := range up.SharedFlags {
 		fs.Var(&sharedFlag{name, o.Shared}, name, "as in kube-apiserver, for all services; can be repeated")
 	}
-	fs.StringArrayVar(&o.CoreArgs, "core-arg", nil, "further flag for each replica of core, as in --core-arg=--v=4; can be repeated")
-	fs.StringArrayVar(&o.ExtensionsArgs, "extensions-arg", nil, "further flag for each replica of extensions; can be repeated")
-	fs.StringArrayVar(&o.AggregatorArgs, "aggregator-arg", nil, "further flag for each aggregator; can be repeated")
+	fs.StringArrayVar(&o.CoreArgs, "core-arg", nil, "additional flag for each replica of core, as in --core-arg=--v=4; can be repeated")
+	fs.StringArrayVar(&o.ExtensionsArgs, "extensions-arg", nil, "additional flag for each replica of extensions; can be repeated")
+	fs.StringArrayVar(&o.AggregatorArgs, "aggregator-arg", nil, "additional flag for each aggregator; can be repeated")
 }
 
 // optionalFlag says whether to run an optional service.

@@ -19,7 +19,7 @@ const (
 	// signIn is below the random path.
 	signIn = "/sign-in"
 	cookie = "tripod-console"
-	// maxSessions is how many browsers are signed in at most. A further one replaces the first.
+	// maxSessions is how many browsers are signed in at most. One more replaces the first.
 	maxSessions = 16
 	// maxQuery bounds the parameters of a page.
 	maxQuery = 16 << 10

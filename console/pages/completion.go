@@ -55,7 +55,7 @@ func (c *console) options(ctx context.Context, text string, labels []query.Part)
 	return options
 }
 
-// parts returns clusters, namespaces and kinds, as far as search told them soon. The others are left out until the next look.
+// parts returns clusters, namespaces and kinds, as far as search returns them soon. The others are left out until the next look.
 func (c *console) parts(ctx context.Context) []query.Part {
 	c.partsMu.Lock()
 	defer c.partsMu.Unlock()

@@ -165,7 +165,7 @@ func (c *console) render(w http.ResponseWriter, req *http.Request, name string, 
 // readerTimeout bounds how long a page waits for the name of its reader.
 const readerTimeout = 3 * time.Second
 
-// whoReads returns the name of the caller, or an empty one if the API server does not tell.
+// whoReads returns the name of the caller, or an empty one if the API server does not return it.
 func (c *console) whoReads(req *http.Request) string {
 	c.mu.Lock()
 	reader := c.reader

@@ -141,7 +141,7 @@ func (p *objectPage) node(o *v1beta1.RelatedObject) treeNode {
 	}
 }
 
-// place is what tells an object from others of its cluster.
+// place identifies an object in its cluster.
 type place struct{ group, resource, namespace, name string }
 
 func placeOf(o *v1beta1.RelatedObject) place { return place{o.Group, o.Resource, o.Namespace, o.Name} }

@@ -28,10 +28,10 @@ type Services struct {
 
 // Replicas returns the names of the static pods of each service.
 func (s Services) Replicas() map[string][]string {
-	named := func(first, further string, count int) []string {
+	named := func(first, prefix string, count int) []string {
 		names := []string{first}
 		for number := 2; number <= count; number++ {
-			names = append(names, fmt.Sprintf("%s-%d", further, number))
+			names = append(names, fmt.Sprintf("%s-%d", prefix, number))
 		}
 		return names
 	}
@@ -42,7 +42,8 @@ func (s Services) Replicas() map[string][]string {
 	}
 }
 
-// Use makes the services the API server, as docs/migrate.md says, and returns when all replicas are ready. manifest is that of kube-apiserver.
+// Use makes the services the API server, as docs/migrate.md says, and returns when all replicas are ready. manifest is that of
+// kube-apiserver.
 func (s Services) Use(ctx context.Context, cluster *kindcluster.Cluster, manifest []byte) error {
 	program, err := os.Open(s.Binary)
 	if err != nil {
@@ -75,7 +76,8 @@ func (s Services) Use(ctx context.Context, cluster *kindcluster.Cluster, manifes
 	return nil
 }
 
-// Roll restarts a static pod as a change of its manifest does, and returns when it is ready again. roll distinguishes it from other rolls of the pod.
+// Roll restarts a static pod as a change of its manifest does, and returns when it is ready again. roll distinguishes it from other rolls
+// of the pod.
 func Roll(ctx context.Context, cluster *kindcluster.Cluster, component, roll string) error {
 	manifest, err := Read(ctx, cluster, component)
 	if err != nil {

@@ -39,8 +39,8 @@ const (
 `
 )
 
-// needsPodNetwork returns whether pods of different nodes would not reach each other: kind installs no network, and the image of the node knows
-// only its own node.
+// needsPodNetwork returns whether pods of different nodes would not reach each other: kind installs no network, and the image of the node
+// knows only its own node.
 func needsPodNetwork(config *v1alpha4.Cluster) bool {
 	return config.Networking.DisableDefaultCNI && len(config.Nodes) > 1
 }
@@ -63,8 +63,8 @@ func (c *Cluster) connectPods(ctx context.Context, config *v1alpha4.Cluster) err
 	return c.awaitNodesAndPods(ctx)
 }
 
-// ConnectPods does for pods what kindnet does: each node gives its pods addresses of its own range, has routes to the ranges of the others, and
-// masquerades what leaves subnet. It waits for that many nodes, and can be called again when further nodes have joined.
+// ConnectPods does for pods what kindnet does: each node gives its pods addresses of its own range, has routes to the ranges of the others,
+// and masquerades what leaves subnet. It waits for that many nodes, and can be called again when more nodes have joined.
 func (c *Cluster) ConnectPods(ctx context.Context, nodes int, subnet string) error {
 	networks, err := c.nodeNetworks(ctx, nodes)
 	if err != nil {

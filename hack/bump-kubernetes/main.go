@@ -57,7 +57,7 @@ func run(version string, out io.Writer) error {
 		return err
 	} else if len(changed) > 0 {
 		return fmt.Errorf("commit or stash your changes first, "+
-			"so that what the version changes can be told apart: %s", strings.Join(changed, ", "))
+			"so that the changes of the version can be seen: %s", strings.Join(changed, ", "))
 	}
 	before, err := look()
 	if err != nil {

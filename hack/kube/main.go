@@ -34,7 +34,7 @@ func main() {
 	var failed *exec.ExitError
 	switch {
 	case errors.As(err, &failed):
-		os.Exit(failed.ExitCode()) // the command has said why
+		os.Exit(failed.ExitCode()) // the command has printed why
 	case err != nil:
 		fmt.Fprintln(os.Stderr, "kube:", err)
 		os.Exit(1)

@@ -155,7 +155,7 @@ func (c *comparison) versions() map[string]string {
 	return result
 }
 
-// report tells, for each entry concerned, what a person must look at.
+// report lists, for each entry concerned, what a person must look at.
 func (c *comparison) report() string {
 	var b strings.Builder
 	for i := range c.list.Insides {

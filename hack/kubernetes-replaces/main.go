@@ -3,7 +3,7 @@
 
 // Command kubernetes-replaces keeps one replace line in go.mod for each module that the Kubernetes repository contains. Kubernetes
 // requires these at v0.0.0 and replaces them by folders. Replace lines work only in the main module, so ours must be complete.
-// The arguments are folders of further modules, which must have the same lines and the same version of Kubernetes.
+// The arguments are folders of other modules, which must have the same lines and the same version of Kubernetes.
 package main
 
 import (

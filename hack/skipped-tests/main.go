@@ -66,7 +66,7 @@ var place = regexp.MustCompile(`^\s+\S+\.go:\d+: `)
 
 // read returns the reasons, those of most tests first, and the packages that failed without a test that failed.
 func read(events io.Reader) (reasons []*reason, untested []string, err error) {
-	byText, said := map[string]*reason{}, map[string]string{}
+	byText, outputs := map[string]*reason{}, map[string]string{}
 	failed := map[string]bool{} // packages with a test that failed in this run
 	scanner := bufio.NewScanner(events)
 	scanner.Buffer(nil, 64<<20)
@@ -85,16 +85,16 @@ func read(events io.Reader) (reasons []*reason, untested []string, err error) {
 			untested = append(untested, e.Package)
 		case e.Test == "":
 		case e.Action == "output" && place.MatchString(e.Output):
-			said[name] = strings.TrimSpace(place.ReplaceAllString(e.Output, ""))
+			outputs[name] = strings.TrimSpace(place.ReplaceAllString(e.Output, ""))
 		case e.Action == "skip":
-			text := cmp.Or(said[name], "no reason")
+			text := cmp.Or(outputs[name], "no reason")
 			if byText[text] == nil {
 				byText[text] = &reason{text: text}
 			}
 			byText[text].tests = append(byText[text].tests, e.Test)
 		}
 		if e.Action == "pass" || e.Action == "fail" || e.Action == "skip" {
-			delete(said, name)
+			delete(outputs, name)
 		}
 	}
 	for _, r := range byText {

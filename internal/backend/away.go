@@ -17,7 +17,7 @@ import (
 // retryAfter is when clients may retry a request that cannot be admitted while core is away, in seconds.
 const retryAfter = 1
 
-// withRetry makes a plugin tell the client to retry if it could not ask core what it needs to know. By itself the plugin would call that an
+// withRetry makes a plugin answer with Retry-After if it could not ask core for what it needs. By itself the plugin would call that an
 // internal error, or forbid the request. In kube-apiserver it cannot happen: the server itself would be away.
 func withRetry(core *link.Link) admission.Decorator {
 	return admission.DecoratorFunc(func(plugin admission.Interface, _ string) admission.Interface { return &retriable{plugin, core} })

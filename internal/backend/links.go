@@ -107,7 +107,7 @@ func (l *links) coreForAdmission(tracer trace.TracerProvider) (http.RoundTripper
 	}), nil
 }
 
-// Publisher tells aggregators, and the loopback clients of the service, what this replica serves.
+// Publisher sends aggregators, and the loopback clients of the service, what this replica serves.
 type Publisher struct {
 	*feed.Publisher
 	served *loopback.Served

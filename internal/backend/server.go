@@ -21,7 +21,7 @@ import (
 type Server struct {
 	*Config
 	api *genericapiserver.GenericAPIServer
-	// settings are what this replica tells of its configuration. Nil tells nothing.
+	// settings are what this replica reports of its configuration. Nil reports nothing.
 	settings  *service.Settings
 	publisher Publisher
 }
@@ -41,7 +41,7 @@ func (c *Config) NewServer(api *genericapiserver.GenericAPIServer, own *service.
 	}, nil
 }
 
-// Run serves until the context ends, and then shuts down. publish tells the publisher what the replica serves, now and when that changes.
+// Run serves until the context ends, and then shuts down. publish gives the publisher what the replica serves, now and when that changes.
 func (s *Server) Run(ctx context.Context, ports *service.Ports, publish func(Publisher) error) error {
 	prepared := s.api.PrepareRun()
 	ports.Probes.Serve(s.api.Handler.NonGoRestfulMux)

@@ -191,7 +191,7 @@ func (i *Issuer) incomplete(what, name, missing string) error {
 	return fmt.Errorf("%s is incomplete, %s is missing: %w", what, missing, i.remedy(name))
 }
 
-// remedy tells the user how to replace what cannot be used.
+// remedy advises the user how to replace what cannot be used.
 func (i *Issuer) remedy(name string) error {
 	return fmt.Errorf("repair it, or remove %s to have it made anew", i.storage.Names(name).All)
 }

@@ -16,7 +16,7 @@ type Pair struct {
 	Public []byte
 }
 
-// Names tell people where a pair is stored.
+// Names name for people where a pair is stored.
 type Names struct {
 	Certificate, Key string
 	// All are what to remove so that the pair is made again.

@@ -42,7 +42,7 @@ func (o *Options) ApplyTo(config *genericapiserver.RecommendedConfig, core kuber
 	for _, apply := range []func() error{
 		func() error { return o.ServerRun.ApplyTo(generic) },
 		func() error { return o.SecureServing.ApplyToConfig(generic) },
-		func() error { return o.nameReplica(generic) }, // before the collector of traces is told the name
+		func() error { return o.nameReplica(generic) }, // before the collector of traces gets the name
 		func() error { return o.Features.ApplyTo(generic, core, config.SharedInformerFactory) },
 		func() error { return o.EgressSelector.ApplyTo(generic) },
 		func() error { return o.Traces.ApplyTo(generic.EgressSelector, generic) },

@@ -25,7 +25,7 @@ type BackendOptions struct {
 	Aggregator link.AggregatorOptions
 	// AllowDirectClients lets in clients that do not come through the aggregator.
 	AllowDirectClients bool
-	// Rights are what other services may do here. If nil, the service believes what the aggregator says about their requests.
+	// Rights are what other services may do here. If nil, the service trusts the aggregator's decisions about their requests.
 	Rights trust.Rights
 }
 
@@ -49,7 +49,7 @@ func (o *BackendOptions) Validate() []error {
 	return append(o.Options.Validate(), o.GRPC.Validate()...)
 }
 
-// ApplyTrust makes the server believe the aggregator, as trust.BackendOptions does. refuseAnonymous refuses clients without credentials.
+// ApplyTrust makes the server trust the aggregator, as trust.BackendOptions does. refuseAnonymous refuses clients without credentials.
 func (o *BackendOptions) ApplyTrust(config *genericapiserver.Config, refuseAnonymous bool) error {
 	return (&trust.BackendOptions{
 		Options: o.ServiceTrust, AllowDirectClients: o.AllowDirectClients, RefuseAnonymous: refuseAnonymous, Rights: o.Rights,
@@ -58,7 +58,7 @@ func (o *BackendOptions) ApplyTrust(config *genericapiserver.Config, refuseAnony
 
 // Neighbours are where a backend finds the other services when it starts.
 type Neighbours struct {
-	// Backends is what BackendsFile said. It is nil without such a file.
+	// Backends is the content of BackendsFile. It is nil without such a file.
 	Backends *addresses.Backends
 	// Aggregator are the URLs of the aggregator. There may be none.
 	Aggregator []addresses.Location

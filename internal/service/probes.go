@@ -61,7 +61,7 @@ func newProbeServer(handler http.Handler) *http.Server {
 	}
 }
 
-// Serve makes health answer all further probes.
+// Serve makes health answer all later probes.
 func (s *Probes) Serve(health http.Handler) {
 	if s != nil {
 		s.health.Store(&health)

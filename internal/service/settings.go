@@ -48,7 +48,7 @@ func (s *Settings) Now() *backendv1.Settings {
 	return s.current
 }
 
-// Follow calls tell with new settings when a file changes that the service reloads, until the context ends. That is the encryption
+// Follow calls report with new settings when a file changes that the service reloads, until the context ends. That is the encryption
 // configuration. The service reloads it within a minute, and not at all if it cannot use it.
 func (s *Settings) Follow(ctx context.Context, report func(*backendv1.Settings)) {
 	if s == nil || !s.reloads {
@@ -57,7 +57,7 @@ func (s *Settings) Follow(ctx context.Context, report func(*backendv1.Settings))
 	s.watch.Run(ctx, func() {
 		encryption, err := s.files.Encryption()
 		if err != nil {
-			klog.ErrorS(err, "Telling others the encryption configuration from before")
+			klog.ErrorS(err, "Reporting the previous encryption configuration to others")
 			return
 		}
 		now := proto.CloneOf(s.current)

@@ -65,7 +65,7 @@ type cluster struct {
 	failed bool
 }
 
-// start starts one side, with further flags for all its processes. The named replicas can be added later.
+// start starts one side, with more flags for all its processes. The named replicas can be added later.
 func (s side) start(ctx context.Context, later []string, args ...string) (_ *cluster, err error) {
 	env, err := framework.New("bench-" + s.Name)
 	if err != nil {

@@ -12,8 +12,8 @@
 // The sides are three: stock, stock once more, which shows the noise, and Tripod. Afterwards bench runs all workloads once more for
 // profiles, and installs many CRDs while clients read and write built-in resources.
 //
-// It also compares three ways to an API service of others (LEGS), each with two replicas: k8s.io/sample-apiserver as an aggregated API
-// server behind stock, the same behind Tripod, and examples/wardle as a backend of Tripod.
+// It also compares three ways to an API service of others (API SERVICES), each with two replicas: k8s.io/sample-apiserver as an aggregated
+// API server behind stock, the same behind Tripod, and examples/wardle as a backend of Tripod.
 //
 // Variants are more sides: other binaries of Tripod, or the same ones in another environment. Without stock, the first of them is the
 // base of the comparison. A neighbour that keeps the caches and the memory busy shows what a change is worth on a shared machine.
@@ -25,7 +25,7 @@
 //	go run ./lab/bench -run 'GET|APPLY' -rounds 5
 //	go run ./lab/bench -short -run CRDs
 //	go run ./lab/bench -shapes stock,1/1/1 -nodes 300 -pods 3000
-//	go run ./lab/bench -run LEGS
+//	go run ./lab/bench -run 'API SERVICES'
 //
 // The binaries are those in bin/; `make build wardle test-assets` builds them. Linux only.
 package main

@@ -56,7 +56,7 @@ type options struct {
 func parse(args []string) (*options, error) {
 	o := &options{progress: os.Stderr, commandLine: strings.Join(append([]string{"go run ./lab/bench"}, args...), " ")}
 	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
-	run := flags.String("run", "", "run only workloads whose NAME/RESOURCE/CREDENTIALS match this regular expression (-list), and START, CRDs, LEGS")
+	run := flags.String("run", "", "run only workloads whose NAME/RESOURCE/CREDENTIALS match this regular expression (-list), and START, CRDs, API SERVICES")
 	list := flags.Bool("list", false, "list what can be run, and stop")
 	short := flags.Bool("short", false, "a look, not a measurement: one round of half a second for each workload, 60 CRDs, no profiles")
 	flags.IntVar(&o.rounds, "rounds", 3, "how often each workload is run on each side")
@@ -75,7 +75,7 @@ func parse(args []string) (*options, error) {
 	flags.IntVar(&o.pods, "pods", 3000, "how many pods it has")
 	output := flags.String("o", "table", "table or json")
 	flags.StringVar(&o.artifacts, "artifacts", "artifacts/bench", "directory for profiles and results")
-	flags.StringVar(&o.goOnFrom, "go-on", "", "take workloads and LEGS from this file, the results.json of a run that was broken off, and measure what it lacks")
+	flags.StringVar(&o.goOnFrom, "go-on", "", "take workloads and API SERVICES from this file, the results.json of a run that was broken off, and measure what it lacks")
 	flags.StringVar(&o.docs, "docs", "", "write this Markdown file, and the graph beside it")
 	flags.Float64Var(&o.maxNoise, "max-noise", 1.1, "write no Markdown file if half of the workloads differ by more than this ratio between stock and noise")
 	if err := flags.Parse(args); err != nil {

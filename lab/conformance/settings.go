@@ -57,7 +57,8 @@ func bySetting(specs []string) map[*setting][]string {
 	return found
 }
 
-// gateFlags returns the flag that turns on the gates of the setting. All specs of the suite count, so that a run of some starts the same clusters.
+// gateFlags returns the flag that turns on the gates of the setting. All specs of the suite count, so that a run of some starts the same
+// clusters.
 func (s *setting) gateFlags(suite []string) []string {
 	if len(s.gates) == 0 {
 		return nil
@@ -74,7 +75,7 @@ func (s *setting) gateFlags(suite []string) []string {
 	return []string{"--feature-gates=" + strings.Join(slices.Sorted(maps.Keys(on)), ",")}
 }
 
-// apiFlags returns the flag that serves further APIs.
+// apiFlags returns the flag that serves more APIs.
 func (s *setting) apiFlags() []string {
 	if s.apis == "" {
 		return nil

@@ -84,12 +84,12 @@ func (b *Balancer) Close() error { return b.listener.Close() }
 
 // serve passes one connection on. Without a server it is closed.
 func (b *Balancer) serve(ctx context.Context, client *net.TCPConn) {
-	defer client.Close() //nolint:errcheck // what was to be said was said
+	defer client.Close() //nolint:errcheck // all bytes were sent
 	server := b.dial(ctx)
 	if server == nil {
 		return
 	}
-	defer server.Close() //nolint:errcheck // what was to be said was said
+	defer server.Close() //nolint:errcheck // all bytes were sent
 	defer context.AfterFunc(ctx, func() {
 		_ = client.Close()
 		_ = server.Close()

@@ -25,7 +25,7 @@ import (
 	"github.com/tripod-k8s/tripod/local/replicas"
 )
 
-// Stages tell kwok how nodes and pods change: a node is ready, a pod runs at once, and is gone at once when it is deleted. They also
+// Stages define for kwok how nodes and pods change: a node is ready, a pod runs at once, and is gone at once when it is deleted. They also
 // disable what kwok would serve to all users of this machine.
 //
 //go:embed stages.yaml

@@ -29,8 +29,8 @@ const (
 )
 
 // Rollout writes static pods to the directory of the kubelet's manifests, and removes those of replicas that are no longer wanted. If a
-// service has several replicas, it changes one after the other, and waits for each, so that the others serve meanwhile. say is told what
-// happens.
+// service has several replicas, it changes one after the other, and waits for each, so that the others serve meanwhile. say gets a line
+// about what  happens.
 func Rollout(ctx context.Context, dir string, manifests []Manifest, say func(string)) error {
 	return rollout{dir, say, ready}.write(ctx, manifests)
 }

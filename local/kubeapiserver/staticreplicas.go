@@ -189,8 +189,8 @@ func (n *node) ports(r staticReplica) localPorts {
 		first := int32(firstPartitionPort + partitionPorts*(maxStaticReplicas*place+r.number-1))
 		return localPorts{first, first + 1, first + 2}
 	}
-	first, further := firstPorts[r.service], int32(portStep*(r.number-1))
-	return localPorts{first.serving + further, first.grpc + further, first.probes + further}
+	first, offset := firstPorts[r.service], int32(portStep*(r.number-1))
+	return localPorts{first.serving + offset, first.grpc + offset, first.probes + offset}
 }
 
 // podOf returns the name of the first static pod of a service, and of the user as which it runs.

@@ -28,7 +28,7 @@ const (
 // DefaultUsers are the IDs of the users and groups as which the services run. Neither useradd nor systemd gives these to others.
 var DefaultUsers = map[string]int{string(aggregator): 65521, string(core): 65522, string(extensions): 65523}
 
-// firstPartitionUser is the ID of the first partition of extensions. Each further one has the next. The user 65534 is that of Linux.
+// firstPartitionUser is the ID of the first partition of extensions. Each next one has the next. The user 65534 is that of Linux.
 const firstPartitionUser = 65524
 
 // podUser is the user of a static pod.

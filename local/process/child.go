@@ -284,8 +284,8 @@ func exitError(err error, state *os.ProcessState, tail []string) error {
 	case err == nil:
 		return errors.New("exited without an error")
 	case state != nil && state.Exited():
-		if said := errorLine(tail); said != "" {
-			return errors.New(said)
+		if line := errorLine(tail); line != "" {
+			return errors.New(line)
 		}
 	}
 	return err

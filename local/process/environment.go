@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// NotifyVariable names the socket at which a service manager hears that a process serves (sd_notify(3)).
+// NotifyVariable names the socket at which a service manager receives that a process serves (sd_notify(3)).
 const NotifyVariable = "NOTIFY_SOCKET"
 
 // ofOneProcess are the environment variables by which a service manager speaks with the process that it started: systemd's sd_notify(3),

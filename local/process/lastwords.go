@@ -30,8 +30,8 @@ func errorLine(lines []string) string {
 		if strings.HasSuffix(lines[i], failedCommandBlock) {
 			return shorten(block(lines[i+1:]))
 		}
-		if said := fatal(lines[i]); said != "" {
-			return shorten(said)
+		if message := fatal(lines[i]); message != "" {
+			return shorten(message)
 		}
 	}
 	return lastLine(lines)
@@ -52,8 +52,8 @@ func block(lines []string) string {
 
 // fatal returns the error that a line reports, if the line ends a process.
 func fatal(line string) string {
-	if said, ok := strings.CutPrefix(line, "Error: "); ok {
-		return said
+	if message, ok := strings.CutPrefix(line, "Error: "); ok {
+		return message
 	}
 	if strings.HasPrefix(line, "panic: ") || strings.HasPrefix(line, "fatal error: ") {
 		return line
@@ -63,8 +63,8 @@ func fatal(line string) string {
 	}
 	header := klogHeader.FindString(line)
 	if match := failedCommand.FindStringSubmatch(line[len(header):]); match != nil {
-		if said, err := strconv.Unquote(match[1]); err == nil {
-			return said
+		if message, err := strconv.Unquote(match[1]); err == nil {
+			return message
 		}
 	}
 	if strings.HasPrefix(header, "F") {

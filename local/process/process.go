@@ -78,6 +78,6 @@ type Status struct {
 	Version   string    `json:"version"`
 	StartTime time.Time `json:"startTime"`
 	Restarts  int       `json:"restarts"`
-	// ResidentMemoryBytes is 0 if the operating system does not tell.
+	// ResidentMemoryBytes is 0 if the operating system does not report it.
 	ResidentMemoryBytes int64 `json:"residentMemoryBytes"`
 }

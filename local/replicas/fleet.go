@@ -19,7 +19,7 @@ type FleetConfig struct {
 	Process func(r *Replica, number int) (process.Process, error)
 	// Use is called when the set of replicas in use changes (see Used).
 	Use func() error
-	// Say tells people what happens to a replica.
+	// Say prints what happens to a replica.
 	Say func(name, what string)
 	// Notice is how long senders of requests may take to notice that a replica is no longer in use.
 	Notice time.Duration

@@ -20,7 +20,8 @@ const waitingInterval = 15 * time.Second
 var ErrBusy = errors.New("replicas are being started or stopped already")
 
 // Scale makes n the number of replicas of a service. It returns when new replicas are ready and in use, or when surplus ones have stopped,
-// the last one first. If ctx ends earlier, Scale gives up replicas that are not ready, and uses those again that it has not told to stop.
+// the last one first. If ctx ends earlier, Scale gives up replicas that are not ready, and uses those again that it has not yet
+// signalled to stop.
 func (f *Fleet) Scale(ctx context.Context, service string, n int) error {
 	if !f.changing.TryLock() {
 		return ErrBusy

@@ -22,7 +22,7 @@ import (
 // maxNotification is the size of a notification that counts. systemd reads no longer ones.
 const maxNotification = 4 << 10
 
-// notifyOnceAllServe tells the service manager of this process, if there is one, when all processes serve. Each says so as kube-apiserver
+// notifyOnceAllServe notifies the service manager of this process, if it has one, when all processes serve. Each says so as kube-apiserver
 // does, at a socket of its own in dir. Call end once they have stopped.
 func notifyOnceAllServe(dir string, processes []process.Process) (end func(), err error) {
 	if os.Getenv(process.NotifyVariable) == "" {

@@ -41,21 +41,21 @@ func GetStatus(ctx context.Context, dataDir DataDir, over time.Duration) ([]Stat
 
 // Scale makes the instance that runs in the data directory change a service to n replicas. It reports progress, and returns
 // when all is done. If ctx ends earlier, the number reached so far stays.
-func Scale(ctx context.Context, dataDir DataDir, service string, n int, tell func(line string)) error {
+func Scale(ctx context.Context, dataDir DataDir, service string, n int, progress func(line string)) error {
 	body, err := json.Marshal(scaleRequest{Service: service, Replicas: n})
 	if err != nil {
 		return err
 	}
 	var failed error
 	err = ask(ctx, dataDir, http.MethodPost, scalePath, body, func(answer *json.Decoder) (err error) {
-		failed, err = readScale(answer, tell)
+		failed, err = readScale(answer, progress)
 		return err
 	})
 	return errors.Join(failed, err)
 }
 
 // readScale reads the answer to a scaleRequest to its end. It returns why the instance has failed, and why the answer cannot be read.
-func readScale(answer *json.Decoder, tell func(line string)) (failed, err error) {
+func readScale(answer *json.Decoder, progress func(line string)) (failed, err error) {
 	for {
 		var message scaleMessage
 		if err := answer.Decode(&message); err != nil {
@@ -67,7 +67,7 @@ func readScale(answer *json.Decoder, tell func(line string)) (failed, err error)
 		case message.Done:
 			return nil, nil
 		}
-		tell(message.Line)
+		progress(message.Line)
 	}
 }
 
@@ -100,8 +100,8 @@ func ask(ctx context.Context, dataDir DataDir, method, path string, body []byte,
 	defer response.Body.Close() //nolint:errcheck // nothing depends on it
 	if response.StatusCode != http.StatusOK {
 		// Another version of this program started the instance.
-		said, _ := io.ReadAll(io.LimitReader(response.Body, maxErrorSize))
-		return fmt.Errorf("the instance in %s refuses: %s: %s", dataDir, response.Status, strings.TrimSpace(string(said)))
+		text, _ := io.ReadAll(io.LimitReader(response.Body, maxErrorSize))
+		return fmt.Errorf("the instance in %s refuses: %s: %s", dataDir, response.Status, strings.TrimSpace(string(text)))
 	}
 	if err := read(json.NewDecoder(response.Body)); err != nil {
 		return fmt.Errorf("cannot read the answer of the instance in %s: %w", dataDir, err)

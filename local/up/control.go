@@ -26,7 +26,7 @@ const (
 	headerTimeout = 5 * time.Second
 	// maxSocketPath is the longest path of a Unix socket that all systems allow.
 	maxSocketPath = 100
-	// pendingLines is how many lines wait for a client that reads slowly. Further lines are lost: the instance does not wait
+	// pendingLines is how many lines wait for a client that reads slowly. Later lines are lost: the instance does not wait
 	// for its observers.
 	pendingLines = 1000
 )
@@ -34,7 +34,7 @@ const (
 // controlled is what control needs of an instance.
 type controlled interface {
 	statuses(ctx context.Context, over time.Duration) []Status
-	scale(ctx context.Context, wanted scaleRequest, tell func(line string)) error
+	scale(ctx context.Context, wanted scaleRequest, progress func(line string)) error
 	stop()
 }
 

@@ -87,7 +87,7 @@ func (d DataDir) version() (*version.Version, error) {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil, nil //nolint:nilnil // no version is not an error
 	case err != nil:
-		return nil, fmt.Errorf("cannot tell which version of Kubernetes the data is of: %w", err)
+		return nil, fmt.Errorf("cannot determine the version of Kubernetes of the data: %w", err)
 	}
 	before, err := version.ParseGeneric(strings.TrimSpace(string(text)))
 	if err != nil {

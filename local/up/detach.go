@@ -20,7 +20,7 @@ import (
 
 const (
 	// detachedVariable is set for a `tripod up` that another one has started in the background. Its readyFD is a pipe to the other one, for
-	// what it tells the user until it is ready, and the readyMessage. Its lockFD is the lock of the data directory.
+	// its lines for the user until it is ready, and the readyMessage. Its lockFD is the lock of the data directory.
 	detachedVariable = "TRIPOD_UP_DETACHED"
 	detachedUsed     = "true"
 	detachedUnused   = "unused"
@@ -96,7 +96,7 @@ func Detach(ctx context.Context, dataDir DataDir, command []string, out io.Write
 	if err != nil {
 		return err
 	}
-	ready, told, err := os.Pipe()
+	ready, progress, err := os.Pipe()
 	if err != nil {
 		return err
 	}
@@ -104,15 +104,15 @@ func Detach(ctx context.Context, dataDir DataDir, command []string, out io.Write
 	log := process.NewLogFile(dataDir.log(ownLog))
 	stdout, stderr, err := log.Open()
 	if err != nil {
-		return errors.Join(err, told.Close())
+		return errors.Join(err, progress.Close())
 	}
 	defer log.Close()                                                                  //nolint:errcheck // the command has its own
 	cmd := exec.CommandContext(context.WithoutCancel(ctx), command[0], command[1:]...) // it outlives ctx
-	cmd.Stdout, cmd.Stderr, cmd.ExtraFiles = stdout, stderr, []*os.File{told, lock}
+	cmd.Stdout, cmd.Stderr, cmd.ExtraFiles = stdout, stderr, []*os.File{progress, lock}
 	cmd.Env = append(os.Environ(), detachedVariable+"="+how)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	err = cmd.Start()
-	if err := errors.Join(err, told.Close(), lock.Close()); err != nil {
+	if err := errors.Join(err, progress.Close(), lock.Close()); err != nil {
 		return fmt.Errorf("cannot start %s: %w", command[0], err)
 	}
 	stop := context.AfterFunc(ctx, func() { _ = cmd.Process.Signal(syscall.SIGTERM) }) // it may have ended just now
@@ -120,7 +120,7 @@ func Detach(ctx context.Context, dataDir DataDir, command []string, out io.Write
 	if stop() && isReady {
 		return nil
 	}
-	_ = cmd.Wait() // it has said why it ended
+	_ = cmd.Wait() // its log has the reason
 	if ctx.Err() != nil {
 		return errors.New("interrupted: the instance has stopped")
 	}
@@ -149,5 +149,5 @@ func lastOf(lines []string) string {
 			return line
 		}
 	}
-	return "it has said nothing"
+	return "its log is empty"
 }

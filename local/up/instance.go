@@ -227,7 +227,7 @@ func (i *instance) run(ctx context.Context, began time.Time) error {
 	i.started.Store(true)
 	fmt.Fprintf(i.out, "\nTripod is ready after %s at %s\n\n    export KUBECONFIG=%s\n\n%s stops it; its data stays.\n",
 		process.Seconds(time.Since(began)), i.url(), i.dataDir.Kubeconfig(), i.howToStop())
-	i.tellReady()
+	i.notifyReady()
 	renewing.Start(func() { i.sayUnready(ctx, additional) })
 	<-ctx.Done()
 	fmt.Fprintln(i.out, "\nStopping")
@@ -245,8 +245,8 @@ func (i *instance) howToStop() string {
 	return "`tripod down --data-dir " + string(i.dataDir) + "`"
 }
 
-// tellReady tells everything outside that wants to know that the instance is ready.
-func (i *instance) tellReady() {
+// notifyReady notifies everything outside that waits for the instance to be ready.
+func (i *instance) notifyReady() {
 	if i.options.Ready != nil {
 		line, err := i.options.Ready()
 		if err != nil {
@@ -257,11 +257,11 @@ func (i *instance) tellReady() {
 	if _, err := daemon.SdNotify(true, daemon.SdNotifyReady); err != nil {
 		i.say("up", "cannot notify the service manager: "+err.Error())
 	}
-	i.tellParent()
+	i.notifyParent()
 }
 
-// tellParent tells the process that called Detach, which then ends. What comes later is only for the log.
-func (i *instance) tellParent() {
+// notifyParent notifies the process that called Detach, which then ends. What comes later is only for the log.
+func (i *instance) notifyParent() {
 	if i.options.Detached == nil {
 		return
 	}
@@ -331,7 +331,7 @@ func (i *instance) say(name, what string) {
 	}
 }
 
-// listen also sends all further lines to a listener. There can be one at a time.
+// listen also sends all later lines to a listener. One can listen at a time.
 func (i *instance) listen(listener func(line string)) (ok bool) {
 	i.saying.Lock()
 	defer i.saying.Unlock()

@@ -44,7 +44,7 @@ type Options struct {
 	// Partitions are the partitions of extensions, NAME=GROUP[,GROUP...] each, and PartitionEtcdServers the etcds for the custom resources of
 	// some, NAME=URL[,URL...] each.
 	Partitions, PartitionEtcdServers []string
-	// Services are additional API services, NAME=PATH each, and ServiceArgs further flags for them, NAME=--FLAG each.
+	// Services are additional API services, NAME=PATH each, and ServiceArgs more flags for them, NAME=--FLAG each.
 	Services, ServiceArgs []string
 	// Controllers runs kube-controller-manager and kube-scheduler. KwokNodes is the number of nodes without containers; any run the
 	// controllers, too.
@@ -62,7 +62,7 @@ type Options struct {
 	APIServiceForm string
 	// Shared are values of SharedFlags, by the name of the flag.
 	Shared map[string][]string
-	// CoreArgs, ExtensionsArgs and AggregatorArgs are further flags for the services. In each, {replica} stands for the
+	// CoreArgs, ExtensionsArgs and AggregatorArgs are additional flags for the services. In each, {replica} stands for the
 	// name of the replica.
 	CoreArgs, ExtensionsArgs, AggregatorArgs []string
 }

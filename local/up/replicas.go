@@ -105,7 +105,7 @@ func (i *instance) use() error {
 	return backends.Write(i.dataDir.backends())
 }
 
-// balance tells the balancer, if there is one, where the aggregators are.
+// balance gives the balancer, if it runs, the addresses of the aggregators.
 func (i *instance) balance() {
 	if i.balancer == nil {
 		return
@@ -122,8 +122,8 @@ func hostPorts(of []*replicas.Replica) []string {
 	return list
 }
 
-// scale changes the number of replicas of a service, and tells what happens until that is done.
-func (i *instance) scale(ctx context.Context, wanted scaleRequest, tell func(line string)) error {
+// scale changes the number of replicas of a service, and reports progress until that is done.
+func (i *instance) scale(ctx context.Context, wanted scaleRequest, progress func(line string)) error {
 	if services := i.options.services(); !slices.Contains(services, wanted.Service) {
 		return fmt.Errorf("there is no service %q: give one of %s", wanted.Service, strings.Join(services, ", "))
 	}
@@ -133,7 +133,7 @@ func (i *instance) scale(ctx context.Context, wanted scaleRequest, tell func(lin
 	if !i.started.Load() {
 		return fmt.Errorf("the instance in %s is not ready yet", i.dataDir)
 	}
-	if !i.listen(tell) {
+	if !i.listen(progress) {
 		return replicas.ErrBusy
 	}
 	defer i.listenNoMore()

@@ -26,8 +26,8 @@ type Service struct {
 	Name string
 	// Does completes the sentence "NAME ...", for the images and for flags.
 	Does string
-	// Optional is set if an instance runs the service only if it is told to. Such a service is built on package apiservice, and its name is
-	// that of an additional API service for the other services.
+	// Optional is set if an instance runs the service only if a flag asks for it. Such a service is built on package apiservice, and its name
+	// is  that of an additional API service for the other services.
 	Optional bool
 	// Grants are the rights of the service in its own name at the other services.
 	Grants []trust.Grant

@@ -27,7 +27,7 @@ type ControllersOptions struct {
 	// Stages are files with stages for kwok. They come in addition to the stages by which a pod runs at once, and disappears at once when
 	// it is deleted.
 	Stages []string
-	// Args are further flags of kube-controller-manager and kube-scheduler.
+	// Args are additional flags of kube-controller-manager and kube-scheduler.
 	Args []string
 }
 

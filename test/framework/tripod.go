@@ -26,7 +26,7 @@ const readyLine = "Tripod is ready"
 
 // TripodOptions says how to start Tripod.
 type TripodOptions struct {
-	// Args are further flags of `tripod up`.
+	// Args are additional flags of `tripod up`.
 	Args []string
 	// DataDir is the data directory, by default a new one. A second start finds the data of the first.
 	DataDir string
@@ -64,7 +64,7 @@ type ComponentStatus struct {
 	Share    *float64 `json:"share"`
 }
 
-// aggregatorFlags are further flags of every aggregator in a run: those in TEST_AGGREGATOR_FLAGS.
+// aggregatorFlags are additional flags of every aggregator in a run: those in TEST_AGGREGATOR_FLAGS.
 func aggregatorFlags() []string { return strings.Fields(os.Getenv("TEST_AGGREGATOR_FLAGS")) }
 
 // Partitions are partitions of extensions in every `tripod up` of a run: those in TEST_EXTENSIONS_PARTITIONS.

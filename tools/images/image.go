@@ -25,7 +25,7 @@ type spec struct {
 	name, title, description string
 	// binaries go to binaryDir. The first one is the entrypoint.
 	binaries []string
-	// links are further names of the entrypoint.
+	// links are other names of the entrypoint.
 	links []string
 	// user runs the processes. Empty means root.
 	user string

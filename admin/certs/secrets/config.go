@@ -44,7 +44,7 @@ type AuthorityConfig struct {
 	Secret     string `json:"secret"`
 	CommonName string `json:"commonName"`
 	// ManualRotation means that only --renew-ca takes steps of a rotation, because a client that trusts the authority has to be restarted
-	// or told between them.
+	// or reconfigured between them.
 	ManualRotation bool `json:"manualRotation,omitempty"`
 }
 

@@ -42,7 +42,7 @@ func (a *apply) authority(c AuthorityConfig) (certs.Rotation, error) {
 	case !asked && !due:
 		return state, nil
 	case a.now().Before(settled) && asked:
-		return "", fmt.Errorf("cannot rotate %s further before %s: the step that was taken at %s is not yet known everywhere (see --settle)",
+		return "", fmt.Errorf("cannot rotate %s again before %s: the step that was taken at %s is not yet in force everywhere (see --settle)",
 			c.Secret, settled.Format(time.TimeOnly), begun.Format(time.TimeOnly))
 	case a.now().Before(settled):
 		return state, nil

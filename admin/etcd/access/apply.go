@@ -43,7 +43,7 @@ type Options struct {
 	Partitions partitions.Table
 	// Services are the additional API services.
 	Services []Service
-	// Administrators are the common names of further certificates that may do everything, such as that of kubeadm.
+	// Administrators are the common names of other certificates that may do everything, such as that of kubeadm.
 	Administrators []string
 	// Former is the common name of the certificate that services of an older release use. The run that turns authentication on gives this user
 	// access to all keys, so that replicas which have not restarted go on working. Empty means none.

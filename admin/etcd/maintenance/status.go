@@ -38,7 +38,7 @@ type Member struct {
 	Leader   bool   `json:"leader"`
 	Learner  bool   `json:"learner,omitempty"`
 	// DBSize is the size of the database in bytes. DBSizeInUse is what would remain after a defragmentation. DBQuota is the largest size, or 0
-	// if the member does not tell it, as before etcd 3.6.
+	// if the member does not report it, as before etcd 3.6.
 	DBSize      int64 `json:"dbSize"`
 	DBSizeInUse int64 `json:"dbSizeInUse"`
 	DBQuota     int64 `json:"dbQuota,omitempty"`
@@ -54,7 +54,7 @@ type Member struct {
 }
 
 // Status asks all members of an etcd. Members at none of the client's endpoints are asked at the first URL that they advertise. It fails
-// only if no member tells which members there are. If it has to wait for that, waiting gets a line that says so, unless it is nil.
+// only if no member returns the list of members. If it has to wait for that, waiting gets a line about it, unless it is nil.
 func Status(ctx context.Context, client *clientv3.Client, waiting func(line string)) ([]Member, error) {
 	list, err := memberList(ctx, client, waiting)
 	if err != nil {

@@ -39,11 +39,11 @@ func (r *restoration) checkSnapshot(ctx context.Context) (string, error) {
 		args = append(args, "--bump-revision="+strconv.FormatUint(r.bump, 10))
 	}
 	job := r.job("check", args...)
-	said, err := r.run(ctx, job)
-	if found := printedHash.FindStringSubmatch(said); found != nil {
+	printed, err := r.run(ctx, job)
+	if found := printedHash.FindStringSubmatch(printed); found != nil {
 		r.hash = found[1]
 	}
-	return said, err
+	return printed, err
 }
 
 // printedHash is how a check prints the hash of the snapshot. Without it, as if the log cannot be read, members take any snapshot.

@@ -116,7 +116,7 @@ func parseMark(mark string) (location string, bump uint64, hash string, err erro
 	return strings.Join(parts[:n], "@"), bump, parts[n+1], err
 }
 
-// claim writes the name of the restore, unless another command does, or has come further.
+// claim writes the name of the restore, unless another command does, or is at a later step.
 func (r *restoration) claim(ctx context.Context) error {
 	before := r.set.Annotations
 	run := rand.Text()

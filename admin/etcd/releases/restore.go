@@ -36,7 +36,7 @@ type Plan struct {
 	Members []string `json:"members"`
 	// Stops are the Deployments that use the etcd. They stop before it, and start after it.
 	Stops []Stopped `json:"stops"`
-	// Checked is what the check of the snapshot said.
+	// Checked is the output of the check of the snapshot.
 	Checked string `json:"checked"`
 }
 
@@ -149,12 +149,12 @@ func (r *restoration) restoreMembers(ctx context.Context) error {
 			return err
 		}
 		r.Progress("restoring " + member)
-		said, err := r.runMember(ctx, member, false)
+		printed, err := r.runMember(ctx, member, false)
 		if err != nil {
 			return err
 		}
-		if said != "" {
-			r.Progress(said)
+		if printed != "" {
+			r.Progress(printed)
 		}
 	}
 	return nil

@@ -55,7 +55,7 @@ type Saved struct {
 	SHA256 string `json:"sha256"`
 	// Revision is a revision that the snapshot contains. It may contain later ones.
 	Revision int64 `json:"revision"`
-	// EtcdVersion is the version of the member, which etcd tells from 3.6 on.
+	// EtcdVersion is the version of the member, which etcd reports from 3.6 on.
 	EtcdVersion string `json:"etcdVersion,omitempty"`
 	// ClusterID is that of the etcd, in hexadecimal digits.
 	ClusterID string `json:"clusterID,omitempty"`

@@ -30,7 +30,7 @@ type Etcd struct {
 	// CAFile, CertFile and KeyFile secure the connection.
 	CAFile, CertFile, KeyFile string
 
-	// id tells the etcd cluster from others.
+	// id identifies the etcd cluster.
 	id uint64
 }
 

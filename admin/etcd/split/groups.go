@@ -149,7 +149,7 @@ type move struct {
 	// away is set for a move to the etcd of the partition.
 	away   bool
 	result GroupReport
-	// atShared and atOwn are what the etcds said at first.
+	// atShared and atOwn are the records that the etcds had at first.
 	atShared, atOwn placement.State
 	resources       []resource
 	// pause is the revision of the key that pauses writes.
@@ -171,7 +171,7 @@ func newMove(o *GroupOptions, group string, shared, own *clientv3.Client) *move 
 	return m
 }
 
-func (m *move) tell(line string) { m.Options.Progress(line) }
+func (m *move) progress(line string) { m.Options.Progress(line) }
 
 // look reads where the objects are, and returns why they cannot move.
 func (m *move) look(ctx context.Context) (err error) {
@@ -245,7 +245,7 @@ func (m *move) forgotten() error {
 
 // remember has the shared etcd know again where the objects are. Clients know no resourceVersions but those of the partition's etcd.
 func (m *move) remember(ctx context.Context) error {
-	m.tell("its objects are there; writing the record of that again")
+	m.progress("its objects are there; writing the record of that again")
 	record := placement.Record{Own: true, Move: m.atOwn.Record.Move}
 	answer, err := m.shared.Txn(ctx).If(m.locked(m.shared, m.unchanged(m.shared), m.keys.Empty())...).Then(m.keys.Put(record)).Commit()
 	if err != nil {
@@ -322,7 +322,7 @@ func (m *move) lockOne(ctx context.Context, etcd *clientv3.Client, lease clientv
 		case time.Now().After(until):
 			return clientv3.Cmp{}, held
 		}
-		m.tell("waiting for another move to end")
+		m.progress("waiting for another move to end")
 		select {
 		case <-ctx.Done():
 			return clientv3.Cmp{}, fmt.Errorf("%w: %w", held, ctx.Err())
@@ -360,12 +360,12 @@ func (m *move) moveOnce(ctx context.Context) error {
 	case m.isForgotten():
 		return m.remember(ctx)
 	case m.away && m.atShared.IsOwn() && !m.atOwn.IsOwn():
-		m.tell("taking up writes again, which an interrupted move has stopped")
+		m.progress("taking up writes again, which an interrupted move has stopped")
 		open := *m.atOwn.Record
 		open.Own = true
 		return m.change(ctx, m.own, m.keys.Put(open))
 	case m.away == m.atShared.IsOwn():
-		m.tell("its objects are there")
+		m.progress("its objects are there")
 		return m.settle(ctx)
 	}
 	if err := m.copyWhileWritten(ctx); err != nil {
@@ -412,7 +412,7 @@ func (m *move) copyRest(ctx context.Context) error {
 			return err
 		}
 	}
-	m.tell("comparing both etcds")
+	m.progress("comparing both etcds")
 	for _, r := range m.resources {
 		source, found, err := sum(ctx, m.source, r)
 		if err != nil {
@@ -445,7 +445,7 @@ func (m *move) whilePaused(ctx context.Context, do func(context.Context) error) 
 	if err != nil {
 		return err
 	}
-	m.tell("pausing writes")
+	m.progress("pausing writes")
 	began := time.Now()
 	answer, err := m.source.Txn(ctx).
 		If(m.locked(m.source, clientv3.Compare(clientv3.CreateRevision(m.keys.Pause), "=", 0), m.unchanged(m.source))...).
@@ -462,7 +462,7 @@ func (m *move) whilePaused(ctx context.Context, do func(context.Context) error) 
 	}
 	m.result.PausedSeconds = time.Since(began).Seconds()
 	m.result.Moved = true
-	m.tell(fmt.Sprintf("moved; writes were paused for %.1f s", m.result.PausedSeconds))
+	m.progress(fmt.Sprintf("moved; writes were paused for %.1f s", m.result.PausedSeconds))
 	return nil
 }
 
@@ -485,7 +485,7 @@ func (m *move) hand(ctx context.Context) error {
 	record := placement.Record{Own: m.away, Move: rand.Text(), Pending: !m.away}
 	if m.away {
 		// Replicas do not look there before the record in the shared etcd has the same name.
-		m.tell("opening the etcd of the partition")
+		m.progress("opening the etcd of the partition")
 		pending := record
 		pending.Pending = true
 		answer, err := m.own.Txn(ctx).If(m.locked(m.own, m.unchanged(m.own))...).Then(m.keys.Put(pending)).Commit()
@@ -498,7 +498,7 @@ func (m *move) hand(ctx context.Context) error {
 	} else if err := m.close(ctx); err != nil {
 		return err
 	}
-	m.tell("switching")
+	m.progress("switching")
 	conditions := m.locked(m.shared, m.unchanged(m.shared))
 	if m.away {
 		conditions = append(conditions, m.paused())
@@ -516,7 +516,7 @@ func (m *move) hand(ctx context.Context) error {
 // settle ends a move, unless a replica has done so: the etcd that had the objects says that they have left, and the other one from which
 // resourceVersion on it has them. That is beyond what clients know of the former, which others may have raised until the switch.
 func (m *move) settle(ctx context.Context) error {
-	m.tell("ending the move")
+	m.progress("ending the move")
 	if !m.away {
 		if err := m.markLeft(ctx); err != nil {
 			return err
@@ -552,7 +552,7 @@ func (m *move) settle(ctx context.Context) error {
 }
 
 // agree returns an error if the shared etcd does not say any more that this move has brought the objects to the partition's etcd. Replicas
-// that have looked since may have used the shared one until the other one said that it has them.
+// that have looked since may have used the shared one until the record of the other one says that it has them.
 func (m *move) agree(ctx context.Context, move string) error {
 	if !m.away {
 		return nil
@@ -568,7 +568,7 @@ func (m *move) agree(ctx context.Context, move string) error {
 	return nil
 }
 
-// markLeft has replicas read nothing from the partition's etcd any more, also those that have not heard of the switch.
+// markLeft has replicas read nothing from the partition's etcd any more, also those that have not received the switch.
 func (m *move) markLeft(ctx context.Context) error {
 	for {
 		at, err := m.keys.Read(ctx, m.own)
@@ -589,7 +589,7 @@ func (m *move) markLeft(ctx context.Context) error {
 // close closes the partition's etcd for good. From then until the record in the shared etcd changes, the objects are there, and only a move
 // may go on.
 func (m *move) close(ctx context.Context) error {
-	m.tell("closing the etcd of the partition")
+	m.progress("closing the etcd of the partition")
 	closed := *m.atOwn.Record
 	closed.Own = false
 	answer, err := m.own.Txn(ctx).If(m.locked(m.own, m.paused(), m.unchanged(m.own))...).
@@ -621,7 +621,7 @@ func (m *move) deleteCopied(ctx context.Context) error {
 		return err
 	}
 	for _, r := range m.resources {
-		m.tell("deleting " + r.name + " where it was")
+		m.progress("deleting " + r.name + " where it was")
 		if err := m.deleteResource(ctx, r, now); err != nil {
 			return err
 		}
@@ -633,7 +633,7 @@ func (m *move) deleteCopied(ctx context.Context) error {
 // estimate reads all objects once, and says how long a move would take.
 func (m *move) estimate(ctx context.Context) error {
 	if m.away == m.atShared.IsOwn() || m.isForgotten() {
-		m.tell("its objects are there")
+		m.progress("its objects are there")
 		return nil
 	}
 	began := time.Now()

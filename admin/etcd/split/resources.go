@@ -72,7 +72,7 @@ func pages(ctx context.Context, client *clientv3.Client, r resource, visit func(
 // copy makes a resource in the target equal to that in the source.
 func (s *split) copy(ctx context.Context, r resource) error {
 	var done atomic.Int64
-	stop := s.telling(func() string { return fmt.Sprintf("copying %s: %d objects so far", r.name, done.Load()) })
+	stop := s.reportProgress(func() string { return fmt.Sprintf("copying %s: %d objects so far", r.name, done.Load()) })
 	defer stop()
 
 	unwanted := map[string]struct{}{}

@@ -72,7 +72,7 @@ func (s *split) raise(ctx context.Context, above int64) error {
 func (s *split) writeUntil(ctx context.Context, from, to int64) error {
 	left, reached := atomic.Int64{}, atomic.Int64{}
 	left.Store(to - from)
-	stop := s.telling(func() string {
+	stop := s.reportProgress(func() string {
 		return fmt.Sprintf("the revision of the target is %d", reached.Load())
 	})
 	defer stop()
@@ -92,8 +92,8 @@ func (s *split) writeUntil(ctx context.Context, from, to int64) error {
 	return writing.Wait()
 }
 
-// telling reports the progress of a step until stop is called.
-func (s *split) telling(line func() string) (stop func()) {
+// reportProgress reports the progress of a step until stop is called.
+func (s *split) reportProgress(line func() string) (stop func()) {
 	ticker, done := time.NewTicker(progressPeriod), make(chan struct{})
 	go func() {
 		for {

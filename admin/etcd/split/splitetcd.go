@@ -105,7 +105,7 @@ func (s *split) change(ctx context.Context, etcd *clientv3.Client, op clientv3.O
 	return err
 }
 
-// Run copies. The report tells what was done also when there is an error.
+// Run copies. The report lists what was done, also after an error.
 func Run(ctx context.Context, o Options) (*Report, error) {
 	source, err := o.Source.dial(ctx)
 	if err != nil {

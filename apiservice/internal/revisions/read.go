@@ -173,7 +173,7 @@ type page struct {
 	err  error
 }
 
-// add adds an object that matches. It returns false if no further one is needed.
+// add adds an object that matches. It returns false if no more are needed.
 func (p *page) add(e *entry) bool {
 	limit := p.opts.Predicate.Limit
 	p.seen++

@@ -36,7 +36,7 @@ func (d *directory) fileOf(key string) (string, error) {
 }
 
 // escape returns a name that any file system takes for a file, and takes for no other one. Letters that are large are escaped, because
-// some file systems do not tell them from small ones.
+// some file systems do not distinguish them from small ones.
 func escape(name string) string {
 	if name == "" {
 		return "%"

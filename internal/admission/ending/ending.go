@@ -1,7 +1,7 @@
 // Copyright The Tripod Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package ending tells the admission plugin NamespaceLifecycle about deletions of namespaces that another process has admitted.
+// Package ending passes deletions of namespaces that another process has admitted to the admission plugin NamespaceLifecycle.
 //
 // In kube-apiserver, the plugin admits the deletion, and asks storage instead of its cache for the next 30 s. So nothing is created in a
 // namespace once its deletion has been answered. Here the aggregator says in the envelope of a request that it passed on such a deletion.

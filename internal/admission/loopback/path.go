@@ -20,7 +20,7 @@ type subject struct {
 	groupVersion schema.GroupVersion
 }
 
-// parse tells what a path is about.
+// parse returns the request of a path.
 func parse(path string) subject {
 	parts := strings.Split(strings.Trim(path, "/"), "/")
 	switch parts[0] {

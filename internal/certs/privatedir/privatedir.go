@@ -76,7 +76,7 @@ func Check(path string) error {
 func ownedByCaller(path string, info fs.FileInfo) error {
 	stat, ok := info.Sys().(*syscall.Stat_t)
 	if !ok {
-		return fmt.Errorf("cannot tell who owns %s", path)
+		return fmt.Errorf("cannot determine the owner of %s", path)
 	}
 	if caller := os.Geteuid(); int(stat.Uid) != caller {
 		return fmt.Errorf("directory %s belongs to user %d, not to you (user %d): use a directory of your own", path, stat.Uid, caller)

@@ -22,7 +22,7 @@ import (
 // Header carries the envelope. A backend accepts it from the aggregator only.
 const Header = "Tripod-Envelope"
 
-// RefusedHeader is in the answer of a backend that does not believe the aggregator: its certificate or its envelope is not good. The client
+// RefusedHeader is in the answer of a backend that does not trust the aggregator: its certificate or its envelope is not good. The client
 // can do nothing about that.
 const RefusedHeader = "Tripod-Refused"
 
@@ -102,7 +102,7 @@ func ToUser(message *identityv1.User) user.Info {
 		for _, e := range extra {
 			values := e.GetValues()
 			if values == nil {
-				// JSON, and so admission policies, tell null from an empty list.
+				// JSON, and so admission policies, distinguish null from an empty list.
 				values = []string{}
 			}
 			u.Extra[e.GetKey()] = values
@@ -118,7 +118,7 @@ const WatchesHeader = "Tripod-Watches"
 const remotePrefix = "X-Remote-"
 
 // Strip removes all headers that only the aggregator may send, whatever their case, and with "_" in place of "-": servers that turn headers
-// into variables do not tell these apart.
+// into variables do not distinguish these.
 func Strip(header http.Header) {
 	for name := range header {
 		if hasPrefix(name, remotePrefix) || is(name, Header) || is(name, WatchesHeader) {

@@ -22,7 +22,7 @@ import (
 	backendv1 "github.com/tripod-k8s/tripod/proto/backend/v1"
 )
 
-// heartbeat is the time between messages when nothing changes. While aggregators hear them, they need not probe the replica.
+// heartbeat is the time between messages when nothing changes. While aggregators receive them, they need not probe the replica.
 const heartbeat = 400 * time.Millisecond
 
 // Publisher has the state of a replica and reports it to all watchers. At first the replica is not ready.

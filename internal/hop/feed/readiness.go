@@ -30,7 +30,7 @@ type Readiness struct {
 	ready    atomic.Bool
 }
 
-// NewReadiness returns a Readiness. It reads /readyz of health, and calls tell with the names of the failing checks. If none fails, the
+// NewReadiness returns a Readiness. It reads /readyz of health, and calls report with the names of the failing checks. If none fails, the
 // replica is ready.
 func NewReadiness(health http.Handler, report func(failing []string)) *Readiness {
 	return &Readiness{health: health, report: report}

@@ -25,11 +25,11 @@ type BackendOptions struct {
 	// RefuseAnonymous refuses clients without credentials, even if the aggregator admitted them. Services need it that allow every request, or
 	// whose configuration forbids anonymous clients.
 	RefuseAnonymous bool
-	// Rights are what other services may do here. If nil, the service believes what the aggregator says about their requests.
+	// Rights are what other services may do here. If nil, the service trusts the aggregator's decisions about their requests.
 	Rights Rights
 }
 
-// ApplyTo makes the server believe the aggregator's envelopes. It refuses every other sender except other services and its own loopback
+// ApplyTo makes the server trust the aggregator's envelopes. It refuses every other sender except other services and its own loopback
 // client. It does four more things:
 //
 //   - It puts the rights of services in front of config's authorizer.
@@ -73,7 +73,7 @@ func (o *BackendOptions) ApplyTo(config *server.Config) error {
 	return nil
 }
 
-// withoutAuditID removes the header in which the aggregator told the audit filter the ID of a request. Otherwise nodes, pods and services
+// withoutAuditID removes the header in which the aggregator passes the audit filter the ID of a request. Otherwise nodes, pods and services
 // behind the handler's proxy would see it.
 func withoutAuditID(handler http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {

@@ -37,8 +37,8 @@ func (a *around) EvaluateConditions(
 
 // ConditionsAwareAuthorize implements authorizer.Authorizer. An envelope carries no conditions, see [Decide].
 func (d decided) ConditionsAwareAuthorize(ctx context.Context, attributes authorizer.Attributes) authorizer.ConditionsAwareDecision {
-	if said := saidAbout(ctx, attributes); said != nil {
-		return authorizer.ConditionsAwareDecisionFromParts(said.decision, said.reason, said.err)
+	if received := receivedDecision(ctx, attributes); received != nil {
+		return authorizer.ConditionsAwareDecisionFromParts(received.decision, received.reason, received.err)
 	}
 	return d.next.ConditionsAwareAuthorize(ctx, attributes)
 }

@@ -95,10 +95,10 @@ func TestNoEnvelopeHasADecisionThatDependsOnConditions(t *testing.T) {
 		"no opinion":    {always(authorizer.DecisionNoOpinion, "rule", nil), &identityv1.Decision{Verdict: identityv1.Decision_VERDICT_NO_OPINION}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			said, err := Decide(ctx, Around(nil, test.policy))
+			decision, err := Decide(ctx, Around(nil, test.policy))
 			require.NoError(t, err)
-			assert.Equal(t, test.want == nil, said == nil, "said %v", said)
-			assert.Equal(t, test.want.GetVerdict(), said.GetVerdict())
+			assert.Equal(t, test.want == nil, decision == nil, "decided %v", decision)
+			assert.Equal(t, test.want.GetVerdict(), decision.GetVerdict())
 		})
 	}
 }

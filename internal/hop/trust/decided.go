@@ -20,7 +20,7 @@ import (
 	identityv1 "github.com/tripod-k8s/tripod/proto/identity/v1"
 )
 
-// Decide returns what an authorizer says about the request of a context, for the envelope of the request. An envelope carries no
+// Decide returns the decision of an authorizer about the request of a context, for the envelope of the request. An envelope carries no
 // conditions, so Decide returns nil if it depends on conditions whether the request is allowed. The service that admits the object then
 // asks its own authorizer.
 func Decide(ctx context.Context, decides authorizer.Authorizer) (*identityv1.Decision, error) {
@@ -28,24 +28,24 @@ func Decide(ctx context.Context, decides authorizer.Authorizer) (*identityv1.Dec
 	if err != nil {
 		return nil, err
 	}
-	decision, reason, err := decides.Authorize(ctx, attributes)
-	if decision != authorizer.DecisionAllow && mayAllow(ctx, decides, attributes) {
+	verdict, reason, err := decides.Authorize(ctx, attributes)
+	if verdict != authorizer.DecisionAllow && mayAllow(ctx, decides, attributes) {
 		return nil, nil
 	}
-	said := &identityv1.Decision{Verdict: identityv1.Decision_VERDICT_NO_OPINION, Reason: reason, Question: Question(attributes)}
-	switch decision {
+	decision := &identityv1.Decision{Verdict: identityv1.Decision_VERDICT_NO_OPINION, Reason: reason, Question: Question(attributes)}
+	switch verdict {
 	case authorizer.DecisionAllow:
-		said.Verdict = identityv1.Decision_VERDICT_ALLOW
+		decision.Verdict = identityv1.Decision_VERDICT_ALLOW
 	case authorizer.DecisionDeny:
-		said.Verdict = identityv1.Decision_VERDICT_DENY
+		decision.Verdict = identityv1.Decision_VERDICT_DENY
 	}
 	if err != nil {
-		said.Error = err.Error()
+		decision.Error = err.Error()
 	}
-	return said, nil
+	return decision, nil
 }
 
-// Decided returns an authorizer that repeats what the aggregator says about a request in its envelope. It asks next about everything else:
+// Decided returns an authorizer that repeats the aggregator's decision about a request in its envelope. It asks next about everything else:
 // what the request does besides, such as impersonation, and requests that did not come through the aggregator. It also asks next about a
 // request that has waited since, such as in a queue of priority and fairness: the policy may be another one now.
 func Decided(next authorizer.Authorizer) authorizer.Authorizer { return decided{next} }
@@ -54,8 +54,8 @@ type decided struct{ next authorizer.Authorizer }
 
 // Authorize implements authorizer.Authorizer.
 func (d decided) Authorize(ctx context.Context, attributes authorizer.Attributes) (authorizer.Decision, string, error) {
-	if said := saidAbout(ctx, attributes); said != nil {
-		return said.decision, said.reason, said.err
+	if received := receivedDecision(ctx, attributes); received != nil {
+		return received.decision, received.reason, received.err
 	}
 	return d.next.Authorize(ctx, attributes)
 }
@@ -67,18 +67,19 @@ type answer struct {
 	err      error
 }
 
-// saidAbout returns what the aggregator says in the envelope of a request about these attributes. It returns nil if that does not count.
-func saidAbout(ctx context.Context, attributes authorizer.Attributes) *answer {
+// receivedDecision returns the aggregator's decision about these attributes, from the envelope of a request. It returns nil if that does
+// not count.
+func receivedDecision(ctx context.Context, attributes authorizer.Attributes) *answer {
 	from, _ := ctx.Value(senderKey{}).(sender)
-	said := from.envelope.GetDecision()
-	if said == nil || hasWaited(ctx) || !isAbout(ctx, attributes, from.user) || !bytes.Equal(said.GetQuestion(), Question(attributes)) {
+	sent := from.envelope.GetDecision()
+	if sent == nil || hasWaited(ctx) || !isAbout(ctx, attributes, from.user) || !bytes.Equal(sent.GetQuestion(), Question(attributes)) {
 		return nil
 	}
-	result := &answer{decision: authorizer.DecisionNoOpinion, reason: said.GetReason()}
-	if said.GetError() != "" {
-		result.err = errors.New(said.GetError())
+	result := &answer{decision: authorizer.DecisionNoOpinion, reason: sent.GetReason()}
+	if sent.GetError() != "" {
+		result.err = errors.New(sent.GetError())
 	}
-	switch said.GetVerdict() {
+	switch sent.GetVerdict() {
 	case identityv1.Decision_VERDICT_ALLOW:
 		result.decision = authorizer.DecisionAllow
 	case identityv1.Decision_VERDICT_DENY:

@@ -23,7 +23,7 @@ const minSeats = 10
 // sends in its own name is exempt, like those of kube-apiserver's loopback client, which it replaces. Often a user with a seat is waiting
 // for that request.
 //
-// Each service has exempt seats: a tenth of the server's requests in flight. Further requests queue like those of any user, so a service
+// Each service has exempt seats: a tenth of the server's requests in flight. More requests queue like those of any user, so a service
 // that runs wild starves no user. Fairness returns nil if the server has no API Priority and Fairness.
 func Fairness(config *server.Config) utilflowcontrol.Interface {
 	if config.FlowControl == nil {

@@ -14,8 +14,8 @@ import (
 	"github.com/tripod-k8s/tripod/internal/hop/envelope"
 )
 
-// withServed tells the aggregator that the handler was reached, and how long the request has waited. The aggregator counts requests as the
-// API server does, which counts in its handlers only.
+// withServed reports to the aggregator that the handler was reached, and how long the request has waited. The aggregator counts requests as
+// the  API server does, which counts in its handlers only.
 func withServed(handler http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		from, _ := req.Context().Value(senderKey{}).(sender)

@@ -43,7 +43,7 @@ type connection struct {
 	watches int
 }
 
-// Config has what a receiver tells. The functions must not block.
+// Config has the callbacks of a receiver. The functions must not block.
 type Config struct {
 	// Carried gets the bytes of each chunk, and Delivered those that watches receive of it together.
 	Carried, Delivered func(bytes int)

@@ -27,7 +27,7 @@ const (
 	// open asks for a session.
 	open = "open"
 	// maxSessions limits how many sessions a server has. An aggregator has one, and for a while another one after each renewal of its
-	// certificate. A session keeps 6 MiB at most, so that all together keep 384 MiB. Watches of further aggregators share nothing.
+	// certificate. A session keeps 6 MiB at most, so that all together keep 384 MiB. Watches of more aggregators share nothing.
 	maxSessions = 64
 	// lastFrames is how long the last frames of a session may take.
 	lastFrames = time.Second

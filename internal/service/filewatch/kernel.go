@@ -26,7 +26,7 @@ var kernel = sync.OnceValue(func() *fsnotify.Watcher {
 			case err := <-watcher.Errors:
 				klog.V(2).InfoS("The kernel lost events of files, so all of them are looked at", "reason", err)
 			}
-			tell()
+			notify()
 		}
 	}()
 	return watcher
@@ -34,7 +34,7 @@ var kernel = sync.OnceValue(func() *fsnotify.Watcher {
 
 var (
 	mu sync.Mutex
-	// listeners are told about every event. Each looks at its own files.
+	// listeners are notified of every event. Each looks at its own files.
 	listeners = map[chan<- struct{}]struct{}{}
 )
 
@@ -50,7 +50,7 @@ func listen(happened chan<- struct{}) (stop func()) {
 	}
 }
 
-func tell() {
+func notify() {
 	mu.Lock()
 	defer mu.Unlock()
 	for happened := range listeners {

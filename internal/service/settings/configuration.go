@@ -137,8 +137,8 @@ func describeProvider(provider apiserver.ProviderConfiguration) (described []str
 	return described
 }
 
-// digestKey tells keys of the same name apart. 32 bits say nothing about a random key, and of a guessed one less than any object that is
-// encrypted with it.
+// digestKey distinguishes keys of the same name. 32 bits reveal nothing about a random key, and of a guessed one less than any object that
+// is  encrypted with it.
 func digestKey(secret string) string {
 	mac := hmac.New(sha256.New, []byte(secret))
 	mac.Write([]byte("tripod.backend.v1.Configuration.encryption"))

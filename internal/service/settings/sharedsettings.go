@@ -76,7 +76,7 @@ func Of(components compatibility.ComponentGlobalsRegistry, runtimeConfig cliflag
 func minor(v *version.Version) string { return fmt.Sprintf("%d.%d", v.Major(), v.Minor()) }
 
 // Differences says what theirs and ours disagree about, sorted. Nil settings agree with all others: they are those of a replica
-// that does not tell.
+// that does not report.
 func Differences(ours, theirs *backendv1.Settings) []string {
 	return compareSettings(ours, theirs, true)
 }

@@ -127,7 +127,7 @@ func (c *Clients) client(config *storagebackend.Config) (*client, error) {
 }
 
 // withOwnWatches returns the client of one storage, which may be closed. Its watches have a stream of their own in the shared
-// connection: in that of others they would wait for these, and hear of each one's progress.
+// connection: in that of others they would wait for these, and receive each one's progress.
 func (c *client) withOwnWatches(wrap func(clientv3.KV) clientv3.KV) *kubernetes.Client {
 	own := clientv3.NewCtxClient(c.Ctx())
 	own.KV = wrap(etcd3.NewETCDLatencyTracker(c.KV))

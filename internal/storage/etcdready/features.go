@@ -18,12 +18,12 @@ import (
 	"github.com/tripod-k8s/tripod/internal/storage/etcdversion"
 )
 
-// firstWithSecretStatus is the first version of etcd that tells its status, and so its version, only to the user root. 3.6.9 is the first
-// that tells it to all users again.
+// firstWithSecretStatus is the first version of etcd that reports its status, and so its version, only to the user root. 3.6.9 is the first
+// that reports it to all users again.
 const firstWithSecretStatus = "3.6.0"
 
 // checkFeatures has Kubernetes find out what the servers of etcd can do. It finds out once for each server, and this is the first to ask.
-// Kubernetes itself would take a server that does not tell its version for an old one, and serve no consistent lists from caches.
+// Kubernetes itself would take a server that does not report its version for an old one, and serve no consistent lists from caches.
 func checkFeatures(ctx context.Context, config storagebackend.TransportConfig) {
 	etcdfeature.DefaultFeatureSupportChecker.CheckClient(ctx, versions{config}, storage.RequestWatchProgress)
 }

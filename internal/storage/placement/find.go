@@ -92,7 +92,7 @@ func (f *finder) next(ctx context.Context) (*place, error) {
 	return f.newPlace(f.Shared, f.atShared), nil
 }
 
-// newPlace returns the place that an etcd is, which has said so.
+// newPlace returns the place in an etcd whose record claims the objects.
 func (f *finder) newPlace(etcd storagebackend.Config, at State) *place {
 	p := &place{group: f.group, etcd: etcd, own: f.atShared.IsOwn(), record: f.atShared.record(), floor: at.record().Floor}
 	if !p.own && f.own != nil {

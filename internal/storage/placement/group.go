@@ -163,7 +163,7 @@ func (p *place) isOpen(s State) bool {
 	return !s.Paused && record.Own == p.own && record.Move == p.record.Move
 }
 
-// announce tells the etcd of the group's own which service would use it.
+// announce writes into the group's own etcd which service would use it.
 func (g *group) announce() {
 	ctx, cancel := context.WithTimeout(context.Background(), findTimeout)
 	defer cancel()
@@ -268,7 +268,7 @@ func (p *place) await(etcd *storagebackend.Config, revision int64, moved ends) {
 	if err != nil {
 		return
 	}
-	for !p.hear(client, revision, moved) {
+	for !p.watchRecord(client, revision, moved) {
 		select {
 		case <-time.After(retryInterval):
 		case <-p.context.Done():
@@ -294,10 +294,10 @@ func (p *place) moved(record *Record) bool {
 	return record == nil && p.record != Record{} || record != nil && *record != p.record
 }
 
-// hear watches a record. It returns true if the objects have moved by its next state, and false if they have not, or if the watch cannot go
-// on. After each state, the caller makes a pause: other services can write the record as often as they like, and the client of etcd keeps
-// all that a watch has not delivered.
-func (p *place) hear(etcd *clientv3.Client, revision int64, moved ends) bool {
+// watchRecord watches a record. It returns true if the objects have moved by its next state, and false if they have not, or if the watch
+// cannot go on. After each state, the caller makes a pause: other services can write the record as often as they like, and the client of
+// etcd keeps all that a watch has not delivered.
+func (p *place) watchRecord(etcd *clientv3.Client, revision int64, moved ends) bool {
 	ctx, cancel := context.WithCancel(clientv3.WithRequireLeader(p.context))
 	defer cancel()
 	for answer := range etcd.Watch(ctx, p.group.keys.Record, clientv3.WithRev(revision+1)) {

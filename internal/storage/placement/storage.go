@@ -188,7 +188,7 @@ const placesOfARead = 3
 const readyInterval = 10 * time.Millisecond
 
 // read reads from the storage in the etcd that has the objects now. If they leave meanwhile, it reads where they are then: reads go on
-// during a move, also in a replica that hears of the move only now.
+// during a move, also in a replica that receives the move only now.
 func (s *placed) read(ctx context.Context, from func(*made) error) error {
 	for n := 1; ; n++ {
 		used, release, err := s.use(ctx)

@@ -28,9 +28,10 @@ import (
 	"github.com/tripod-k8s/tripod/internal/storage/etcdclient"
 )
 
-// After a move, `tripod migrate groups --delete-source` deletes the objects where they were. A replica that has not heard of the move,
+// After a move, `tripod migrate groups --delete-source` deletes the objects where they were. A replica that has not received the move,
 // because it was frozen or cut off from the shared etcd, must not take that for deletions. The record is in the same etcd as the objects,
-// and says first that they have left. So a replica looks at the record, after it has read and before it believes that an object is gone.
+// and first writes a record that they have left. So a replica looks at the record, after it has read and before it reports that an object
+// is gone.
 
 // left reports whether the objects have left, by the record in the etcd of the place.
 func (p *place) left(record *Record) bool {
@@ -209,8 +210,8 @@ func (w *vouchedWatch) run(ctx context.Context) {
 	}
 }
 
-// claims returns the resourceVersion of an event if etcd must have had the objects then, or 0. Such events tell of objects that are gone.
-// The end of the initial events tells of those that were not among them. If the group may move, a bookmark without objects is one, too,
+// claims returns the resourceVersion of an event if etcd must have had the objects then, or 0. Such events report objects that are gone.
+// The end of the initial events reports those that were not among them. If the group may move, a bookmark without objects is one, too,
 // because its version must not be beyond the floor of the next place. Then progress is true.
 func (p *place) claims(event watch.Event) (version int64, progress bool) {
 	object := event.Object

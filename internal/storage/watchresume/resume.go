@@ -162,7 +162,7 @@ func (w *resumed) replay(ctx context.Context) (turn, error) {
 	if err != nil {
 		return turn{}, err
 	}
-	// The watch has a stream of its own, because etcd tells of progress by stream.
+	// The watch has a stream of its own, because etcd reports progress by stream.
 	stream := "history-" + strconv.FormatUint(streams.Add(1), 10)
 	ctx, cancel := context.WithCancel(metadata.AppendToOutgoingContext(ctx, "source", stream))
 	defer cancel()

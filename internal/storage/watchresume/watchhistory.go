@@ -35,7 +35,7 @@ import (
 	"github.com/tripod-k8s/tripod/internal/storage/etcdclient"
 )
 
-// firstFill bounds how long a request waits for a cache that was just made; then it is told to come again, as by
+// firstFill bounds how long a request waits for a cache that was just made; then it is told to retry, as by
 // kube-apiserver.
 const firstFill = 5 * time.Second
 
@@ -132,13 +132,13 @@ func (s *continuing) Watch(ctx context.Context, key string, opts storage.ListOpt
 	}
 	history, err := s.history.get()
 	if err != nil {
-		return refused(*refusal), nil //nolint:nilerr // the client is told to list again, which is what it would be without history
+		return refused(*refusal), nil //nolint:nilerr // the client lists again, as it would without history
 	}
 	return resume(ctx, source{history: history, cache: s.CacheDelegator, key: key, opts: opts, refusal: *refusal}), nil
 }
 
 // awaitFirstFill returns when the cache is or was ready, the context ends, or it takes long. That is done once: when etcd is away, a
-// request is told to come again, as by kube-apiserver, and does not keep others from being served.
+// request gets Retry-After, as from kube-apiserver, and does not keep others from being served.
 func (s *continuing) awaitFirstFill(ctx context.Context) {
 	if s.awaited.Load() {
 		return

@@ -18,7 +18,7 @@ import (
 
 // Process is a process of a server.
 type Process struct {
-	// Service is its name, such as kube-apiserver or etcd; of further replicas, with a number.
+	// Service is its name, such as kube-apiserver or etcd; of later replicas, with a number.
 	Service string
 	PID     int
 }

@@ -38,7 +38,7 @@ func contains(err error, is func(error) bool) bool {
 	return ok && slices.ContainsFunc(list.Errors(), func(e error) bool { return contains(e, is) })
 }
 
-// outcome is what an authenticator said about a request.
+// outcome is the answer of an authenticator about a request.
 type outcome struct {
 	known    bool
 	response *authenticator.Response

@@ -152,7 +152,7 @@ func (o *Options) addOwnFlags(fs *pflag.FlagSet) {
 		"How long the aggregator accepts cached bearer tokens while it can ask no replica of core. Afterwards, and with other tokens, requests "+
 			"get 503.")
 	fs.IntVar(&o.RequestsMemoryMB, "requests-memory-mb", o.RequestsMemoryMB,
-		"Memory, in MiB, that requests in flight may take. A user may have as much as is still free; further requests get 429. "+
+		"Memory, in MiB, that requests in flight may take. A user may have as much as is still free; more requests get 429. "+
 			"0 means half of GOMEMLIMIT or of the container's limit, and 2048 without a limit.")
 	fs.IntVar(&o.ConnectionsMemoryMB, "connections-memory-mb", o.ConnectionsMemoryMB,
 		"Memory, in MiB, that connections of clients may take, without the requests on them. A connection counts with 36 KiB. For one more, "+

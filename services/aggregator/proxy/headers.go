@@ -19,7 +19,7 @@ import (
 	"github.com/tripod-k8s/tripod/services/aggregator/requestmemory"
 )
 
-// seal returns the envelope that tells a backend all that the aggregator found out about the sender of a request.
+// seal returns the envelope with all that the aggregator found out about the sender of a request.
 func (f *Forwarder) seal(req *http.Request, sender user.Info) (string, error) {
 	e := identityv1.Envelope{
 		ClientAddress: req.RemoteAddr,
@@ -74,7 +74,7 @@ func keepHeaders(out, in http.Header) {
 	}
 }
 
-// setAuditID makes the backend's audit events have the ID that the client is told.
+// setAuditID makes the backend's audit events have the ID that the client gets.
 func setAuditID(ctx context.Context, header http.Header) {
 	if id, ok := audit.AuditIDFrom(ctx); ok {
 		header.Set(auditinternal.HeaderAuditID, string(id))

@@ -50,7 +50,7 @@ type Forwarder struct {
 }
 
 // NewForwarder returns a handler that forwards through the transport of the backend called name. The serializer renders errors. Requests
-// share the memory and the endings of namespaces. onGroupVersion is called before a client is told, with the discovery document of a
+// share the memory and the endings of namespaces. onGroupVersion is called before a client gets it, with the discovery document of a
 // group-version, that there is that group-version. It may be nil.
 func NewForwarder(
 	name string, transport http.RoundTripper, memory *requestmemory.Budget, endings *Endings, s runtime.NegotiatedSerializer,
@@ -67,8 +67,8 @@ func NewForwarder(
 	return f
 }
 
-// Decide makes the forwarder tell the backend what an authorizer says about each request of users, and another one about those that
-// services send in their own name. Core and extensions find that out themselves. A backend believes that services may do what is said of
+// Decide makes the forwarder send the backend an authorizer's decision about each request of users, and another one's about those that
+// services send in their own name. Core and extensions decide that themselves. A backend trusts that services may do what is allowed of
 // them however long a request waits, so ofServices must always say the same.
 func (f *Forwarder) Decide(by, ofServices authorizer.Authorizer) {
 	f.decides, f.ofServices = by, ofServices
@@ -150,7 +150,7 @@ func rewrite(pr *httputil.ProxyRequest) {
 	pr.Out.URL.RawQuery = pr.In.URL.RawQuery
 }
 
-// errRefused is the answer of a backend that does not believe the aggregator.
+// errRefused is the answer of a backend that does not trust the aggregator.
 var errRefused = errors.New("the backend refuses the certificate or the envelope of the aggregator")
 
 // adapt removes what the aggregator's own handlers set on the response already, and lets a watch end
@@ -191,7 +191,7 @@ func (b watchBody) Read(p []byte) (int, error) {
 }
 
 // fail answers a request that got no response. Clients repeat a request that is answered with
-// Retry-After, so that is said only where a repetition does no harm: the request never left, or it
+// Retry-After, so the aggregator sends it only where a repetition does no harm: the request never left, or it
 // only reads.
 func (f *Forwarder) fail(w http.ResponseWriter, req *http.Request, err error) {
 	var unreachable *upstream.UnreachableError

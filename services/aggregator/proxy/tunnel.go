@@ -24,7 +24,7 @@ func serveUpgrade(proxy httputil.ReverseProxy, w http.ResponseWriter, req *http.
 	proxy.ServeHTTP(t, req)
 }
 
-// tunnel sees to it that what a backend has said arrives, also when the backend then goes while the client still talks: a
+// tunnel ensures that all bytes of a backend arrive, also when the backend then goes while the client still sends: a
 // program that has seen enough of its input ends, and its output and its exit code are on their way. With
 // httputil.ReverseProxy alone the first write that fails would end both connections, and what they have not passed on would
 // be lost. It is the ResponseWriter and the transport of the request, to hand out the two ends.
@@ -68,7 +68,7 @@ func (t *tunnel) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	return &clientEnd{tunnel: t, Conn: conn}, buffered, nil
 }
 
-// passed tells that data went through.
+// passed records that data went through.
 func (t *tunnel) passed() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -77,7 +77,7 @@ func (t *tunnel) passed() {
 	}
 }
 
-// linger tells that one end is done.
+// linger records that one end is done.
 func (t *tunnel) linger() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -151,7 +151,7 @@ func (e *backendEnd) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// CloseWrite tells the backend that the client has said all.
+// CloseWrite signals the backend that the client has sent all.
 func (e *backendEnd) CloseWrite() error {
 	e.tunnel.linger()
 	if half, ok := e.ReadWriteCloser.(interface{ CloseWrite() error }); ok {
@@ -173,7 +173,7 @@ type clientEnd struct {
 	tunnel *tunnel
 }
 
-// CloseWrite tells the client that the backend has said all. It then closes its end.
+// CloseWrite signals the client that the backend has sent all. It then closes its end.
 func (e *clientEnd) CloseWrite() error {
 	e.tunnel.linger()
 	if half, ok := e.Conn.(interface{ CloseWrite() error }); ok {

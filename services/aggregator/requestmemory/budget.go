@@ -12,7 +12,7 @@
 // user gets a half, two get a third each. Something always remains free for the next user. The rule needs neither the number of users nor
 // fixed shares.
 //
-// While a user has too much, the aggregator answers further requests of that user with 429, and ends watches whose client does not read.
+// While a user has too much, the aggregator answers more requests of that user with 429, and ends watches whose client does not read.
 package requestmemory
 
 import (

@@ -12,13 +12,13 @@ const (
 	replicaParameter = "replica"
 )
 
-// introspected are the paths at which a server tells about itself, each with everything below.
+// introspected are the paths at which a server reports about itself, each with everything below.
 var introspected = []string{"/healthz", "/livez", "/readyz", "/metrics", "/debug", "/configz", "/flagz", "/statusz"}
 
-// fairnessPath tells about priority and fairness. It belongs to core: backends queue the requests of clients, not the aggregator.
+// fairnessPath reports the state of priority and fairness. It belongs to core: backends queue the requests of clients, not the aggregator.
 const fairnessPath = "/debug/api_priority_and_fairness"
 
-// Introspects reports whether a server tells about itself at a path.
+// Introspects reports whether a server reports about itself at a path.
 func Introspects(path string) bool {
 	for _, root := range introspected {
 		if _, ok := cutSegment(path, root); ok {

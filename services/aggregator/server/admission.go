@@ -103,7 +103,7 @@ type noNamespaces struct{ cache.SharedIndexInformer }
 
 func (noNamespaces) HasSynced() bool { return true }
 
-// afterCore asks plugins once core has told of all webhooks and policies. Before, a client that changes an APIService is told
+// afterCore asks plugins once core has sent all webhooks and policies. Before, a client that changes an APIService is asked
 // to try again, where plugins would have it wait for seconds and then forbid it. Only what the aggregator itself says of their
 // availability is written even so: an aggregator that starts while core is away must not leave that as it was.
 type afterCore struct {

@@ -137,7 +137,7 @@ func readyOnce(b *upstream.Backend) healthz.HealthChecker {
 // seenOnce fails until the discovery document of a backend was fetched once.
 func seenOnce(b *backend) healthz.HealthChecker {
 	return healthz.NamedCheck(b.Name()+"-seen", func(*http.Request) error {
-		if !b.discovery.Seen() {
+		if !b.discovery.Fetched() {
 			return fmt.Errorf("%s was not reached yet", b.Name())
 		}
 		return nil

@@ -36,7 +36,7 @@ type backend struct {
 	locate atomic.Pointer[func(address string) (string, bool)]
 	// discovery knows what the backend serves, and merges it.
 	discovery *discovery.Source
-	// feed follows what the replicas tell of themselves.
+	// feed follows what the replicas report about themselves.
 	feed *feeds.Follower
 	// firstReplicas knows which replica had a custom resource first. It is nil if the backend serves no custom resources.
 	firstReplicas *feeds.FirstReplicas
@@ -189,7 +189,7 @@ func (c *Config) serving(b *backend) func(schema.GroupVersion) bool {
 	}
 }
 
-// followBackends makes what follows the backends: their discovery documents, and what their replicas tell of themselves.
+// followBackends makes what follows the backends: their discovery documents, and what their replicas report about themselves.
 func (c *Config) followBackends() error {
 	var err error
 	if c.settings, err = c.ownSettings(); err != nil {
@@ -245,7 +245,7 @@ func (c *Config) ownSettings() (*service.Settings, error) {
 	return o.ReadSettings(settings.Access{Modes: modes, Anonymous: anonymous}, o.Admission)
 }
 
-// installBackends probes the replicas of the backends, and follows what they tell of themselves and where they are.
+// installBackends probes the replicas of the backends, and follows what they report about themselves and where they are.
 func (s *Server) installBackends() error {
 	s.run("follow-backends", func(ctx context.Context) {
 		for _, b := range s.backends {

@@ -43,7 +43,7 @@ type chains struct {
 	traces bool
 	// forwarders send requests on, each to the backend that owns them.
 	forwarders map[routing.Owner]http.Handler
-	// additional are the backends to which the aggregator tells what the policy says.
+	// additional are the backends to which the aggregator sends the decision of the policy.
 	additional map[routing.Owner]bool
 	// clients are the connections, and memory is what requests share.
 	clients *clients.Connections

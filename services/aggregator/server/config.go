@@ -99,7 +99,7 @@ func NewConfig(ctx context.Context, o *options.Completed) (*Config, error) {
 
 // knowsGroups reports whether all API groups are known that every Tripod has.
 func (c *Config) knowsGroups() bool {
-	return !slices.ContainsFunc(c.backends.required(), func(b *backend) bool { return !b.discovery.Seen() })
+	return !slices.ContainsFunc(c.backends.required(), func(b *backend) bool { return !b.discovery.Fetched() })
 }
 
 // clientConfig returns the configuration of clients of a backend, in the aggregator's own name.

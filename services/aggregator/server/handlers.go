@@ -30,7 +30,7 @@ type apiServiceHandlers struct {
 	openAPI    *openapicontroller.AggregationController
 	openAPIV3  *openapiv3controller.AggregationController
 
-	// proxied are the APIServices of aggregated API servers that the OpenAPI controllers were told of.
+	// proxied are the APIServices of aggregated API servers that the OpenAPI controllers have.
 	proxied map[string]*currentProxy
 }
 

@@ -35,8 +35,8 @@ func (c *Config) newHealth() *health.Handler {
 }
 
 // errNoFeed is for a server that answers probes and is no API service as this aggregator expects it.
-var errNoFeed = errors.New("no replica has said yet what it serves: a service needs a feed at its gRPC address, as the module apiservice " +
-	"has it (docs/extend.md)")
+var errNoFeed = errors.New("no replica has reported yet what it serves: a service needs a feed at its gRPC address, as the module " +
+	"apiservice has it (docs/extend.md)")
 
 // available fails while no replica of a backend is ready, or what it serves is unknown.
 func available(b *backend) healthz.HealthChecker {

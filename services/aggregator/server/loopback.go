@@ -57,16 +57,16 @@ func (c *webhookCalls) asKubeAPIServer(req *http.Request) *http.Request {
 	return req.WithContext(request.WithUser(req.Context(), kubeAPIServer))
 }
 
-// untilSeen answers 503 to services until the discovery documents of the backends were seen: a service would take a kind that
+// untilDiscovered answers 503 to services until the discovery documents of the backends were fetched: a service would take a kind that
 // is missing for one that does not exist, and remember it.
-func (s *Server) untilSeen(discovery http.Handler) http.Handler {
+func (s *Server) untilDiscovered(discovery http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		sender, _ := request.UserFrom(req.Context())
 		service := trust.ServiceOf(sender)
 		for _, b := range s.backends {
 			// Core needs itself alone: its own kinds must be known while others are away.
 			needed := b == s.core || trust.UserOf(b.Name()) == service || b == s.extensions && service != trust.UserOf(list.Core)
-			if service != "" && needed && !b.discovery.Seen() {
+			if service != "" && needed && !b.discovery.Fetched() {
 				status.Unavailable(s.generic.Serializer, w, req, "the API groups are not all known yet")
 				return
 			}

@@ -62,7 +62,7 @@ func TestServicesAreNotToldWhatIsNotWhole(t *testing.T) {
 		s.backends = append(s.backends, &backend{Backend: way, discovery: &discovery.Source{}})
 	}
 	s.core, s.extensions = s.backends[0], s.backends[1]
-	handler := s.untilSeen(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	handler := s.untilDiscovered(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	for _, test := range []struct {
 		sender user.Info
 		want   int

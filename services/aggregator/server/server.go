@@ -135,7 +135,7 @@ func (s *Server) installDiscovery() error {
 	legacy := discovery.NewLegacy(s.registered.services.Lister(), serializer, served, notFound)
 	mux := s.api.Handler.NonGoRestfulMux
 	aggregated := discoveryendpoint.WrapAggregatedDiscoveryToHandler(legacy, merged, s.api.PeerAggregatedDiscoveryManager)
-	mux.Handle("/apis", s.untilSeen(aggregated))
+	mux.Handle("/apis", s.untilDiscovered(aggregated))
 	mux.UnlistedHandlePrefix("/apis/", legacy)
 	paths := &index{
 		own:      s.api.Handler.ListedPaths,

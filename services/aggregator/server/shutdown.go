@@ -16,11 +16,11 @@ import (
 	"github.com/tripod-k8s/tripod/services/aggregator/routing"
 )
 
-// shutdown tells handlers how far the server is with its graceful termination (k8s.io/apiserver/pkg/server), which has these
+// shutdown has the phases of the server's graceful termination for handlers (k8s.io/apiserver/pkg/server), which has these
 // steps:
 //
 //   - it is not ready;
-//   - leaving, after half of --shutdown-delay-duration: clients are told to make another connection for their next request,
+//   - leaving, after half of --shutdown-delay-duration: clients are asked to make another connection for their next request,
 //     which a balancer makes elsewhere, and watches end one after the other;
 //   - refusing, after the rest of that and when these watches have ended: new requests are refused, and watches end that
 //     began meanwhile;
@@ -58,7 +58,7 @@ func newShutdown(grace time.Duration, drained <-chan struct{}) *shutdown {
 }
 
 // begin goes through the steps up to the refusal of requests. The server refuses none before it returns, as what it does is a
-// hook of its: so each refused client was told before to go elsewhere.
+// hook of its: so each refused client was asked before to go elsewhere.
 func (s *shutdown) begin(delay time.Duration) {
 	time.Sleep(delay / 2)
 	s.endWatchesFrom(s.leaving)

@@ -23,13 +23,13 @@ import (
 	"github.com/tripod-k8s/tripod/services/aggregator/status"
 )
 
-// Informers of different services do not hear of a new webhook in the same moment.
+// Informers of different services do not receive a new webhook in the same moment.
 const (
 	informerLag  = time.Second
 	pollInterval = 20 * time.Millisecond
 )
 
-// webhookCalls allows the other services to call webhooks that are said to be at the kubernetes Service, where aggregated API servers
+// webhookCalls allows the other services to call webhooks that are configured at the kubernetes Service, where aggregated API servers
 // serve them by way of the aggregator: just those paths.
 type webhookCalls struct {
 	mutating   admissionregistration.MutatingWebhookConfigurationInformer
@@ -159,7 +159,7 @@ func servesCustomResources(user string) bool {
 }
 
 // conversion reports whether a replica of a partition of extensions will call a conversion webhook at a path of the kubernetes Service.
-// reported is false if no replica has said yet what it will call.
+// reported is false if no replica has reported yet what it will call.
 func (all backends) conversion(user, path string) (there, reported bool) {
 	if b := all.named(routing.Owner(strings.TrimPrefix(user, trust.UserOf("")))); b != nil {
 		return b.feed.CallsWebhookAt(path)

@@ -90,15 +90,15 @@ func (p *Port) Close() error {
 // Join listens at the shared port, and returns when it does. It waits while a program has the port that does not share it, unless the
 // context ends.
 func (p *Port) Join(ctx context.Context) error {
-	said := false
+	logged := false
 	return wait.PollUntilContextCancel(ctx, joinInterval, true, func(ctx context.Context) (bool, error) {
 		err := p.listen(ctx)
 		if !errors.Is(err, syscall.EADDRINUSE) {
 			return err == nil, err
 		}
-		if !said {
+		if !logged {
 			klog.InfoS("Waiting for a port that another program has and does not share", "address", p.address)
-			said = true
+			logged = true
 		}
 		return false, nil
 	})

@@ -20,7 +20,7 @@ import (
 	"github.com/tripod-k8s/tripod/services/aggregator/routing"
 )
 
-// retryAfterSeconds is what clients are told to wait before they try again.
+// retryAfterSeconds is the Retry-After of clients that have to wait.
 const retryAfterSeconds = 1
 
 // Unavailable answers 503, with a Retry-After.

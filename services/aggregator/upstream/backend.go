@@ -5,7 +5,7 @@
 // and chooses one for each request. If a request fails and a retry is safe, it sends the request to another replica.
 //
 // It retries a request that a replica may have processed only if the request is a read (call.go). Health ranks the replicas (health.go),
-// and package balance chooses among those of the best rank. Package connections tells from an error whether a replica can have processed
+// and package balance chooses among those of the best rank. Package connections derives from an error whether a replica can have processed
 // the request.
 package upstream
 
@@ -256,7 +256,7 @@ func (b *Backend) update(e *endpoint, reason string, change func(*health)) (ejec
 	return ejected
 }
 
-// Run probes the replicas until the context ends, and tells subscribers about changes.
+// Run probes the replicas until the context ends, and notifies subscribers of changes.
 func (b *Backend) Run(ctx context.Context) {
 	var tasks sync.WaitGroup
 	defer tasks.Wait()

@@ -271,7 +271,7 @@ func (c *call) retry(reason string) {
 	retriesTotal.WithLabelValues(c.backend.name, reason).Inc()
 }
 
-// giveUp returns the result of a request without further retries. err is the last error, or nil if no replica is left.
+// giveUp returns the result of a request without more retries. err is the last error, or nil if no replica is left.
 func (c *call) giveUp(err error) (*http.Response, error) {
 	switch {
 	case c.throttled != nil && (c.class.Repeatable || !c.uncertain):

@@ -40,7 +40,7 @@ func balanceOf(r *routing.Request) balance.Request {
 const maxOrdinary = 8 << 10
 
 // isOrdinary reports whether no server can dislike a request so much that it closes the connection, on which other users wait. Trailers
-// have limits of their own, which a server need not tell.
+// have limits of their own, which a server need not report.
 func isOrdinary(req *http.Request) bool {
 	return len(req.Trailer) == 0 && requestmemory.SizeOf(req.Header)+int64(len(req.URL.Path)+len(req.URL.RawQuery)) <= maxOrdinary
 }

@@ -64,7 +64,7 @@ func (r rank) String() string { return rankNames[r] }
 const (
 	// strikeMemory is how long a loss counts against a replica.
 	strikeMemory = time.Minute
-	// From its second loss on, a replica gets no requests for firstBackOff, doubled with each further loss up to maxBackOff, even if it looks
+	// From its second loss on, a replica gets no requests for firstBackOff, doubled with each later loss up to maxBackOff, even if it looks
 	// healthy.
 	firstBackOff = time.Second
 	maxBackOff   = 30 * time.Second
@@ -73,7 +73,7 @@ const (
 // health is the state of a replica, from which its rank follows.
 type health struct {
 	condition condition
-	// answer is ready or unready, whichever the replica said last, or unprobed.
+	// answer is ready or unready, whichever the replica reported last, or unprobed.
 	answer condition
 	// message says why the replica is not ready.
 	message string
@@ -150,7 +150,7 @@ func (h *health) observe(found finding, sent, now time.Time) {
 	case refusing:
 		h.answer = unprobed
 	case busy:
-		// A late answer would probably say what the last one said.
+		// A late answer would probably be the same as the last one.
 		if found.condition = h.answer; h.answer == ready {
 			found.condition = busy
 		} else if h.answer == unprobed {

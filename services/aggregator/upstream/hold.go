@@ -22,7 +22,7 @@ const (
 )
 
 // hold waits until the answer to a short request is complete, or too long to hold. Until then the client receives nothing. So if the
-// connection breaks, the aggregator can retry a read, and can tell the client that a write may have been carried out. The error is one of
+// connection breaks, the aggregator can retry a read, and can answer that a write may have been carried out. The error is one of
 // package connections, and hold has then closed the answer.
 func (c *call) hold(resp *http.Response) error {
 	if !c.mayHold(resp) {

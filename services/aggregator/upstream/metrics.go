@@ -62,7 +62,7 @@ var (
 	lateTotal = metrics.NewCounterVec(&metrics.CounterOpts{
 		Name: metricsPrefix + "late_probes_total",
 		Help: "Probes that a replica did not answer in time although it showed signs of life: it, or this aggregator, has more to do than it " +
-			"can. Beside ejections_total, it tells overload from death.",
+			"can. Beside ejections_total, it distinguishes overload from death.",
 		StabilityLevel: metrics.ALPHA,
 	}, []string{"backend", "endpoint"})
 	connectionsOpen = metrics.NewGaugeVec(&metrics.GaugeOpts{

@@ -11,7 +11,7 @@ import (
 )
 
 // waiting has the requests that end if the replica freezes: reads until their answer starts, and writes until they are sent. Another
-// replica can get them, or the client is told to repeat them. A write that was sent cannot be repeated, so it waits for the replica to
+// replica can get them, or the client is asked to repeat them. A write that was sent cannot be repeated, so it waits for the replica to
 // recover. It ends with its connection, like watches and tunnels.
 type waiting struct {
 	mu     sync.Mutex

@@ -52,7 +52,7 @@ func (o *Completed) RefusesAnonymous() bool {
 // New returns options with kube-apiserver's defaults, except that a shutdown ends watches and nothing about tokens is cached.
 func New() *Options {
 	kube := options.NewServerRunOptions()
-	// Aggregators keep answers about tokens, and are told when these hold no longer. A cache here would answer as before.
+	// Aggregators keep answers about tokens, and are notified when these hold no longer. A cache here would answer as before.
 	kube.Authentication.TokenSuccessCacheTTL = 0
 	generic := service.GenericOptions{
 		ServerRun: kube.GenericServerRunOptions, Etcd: kube.Etcd, SecureServing: kube.SecureServing, Audit: kube.Audit,

@@ -66,7 +66,7 @@ func (r *routes) remember(key read, s selected) {
 	r.remembered[key] = s
 }
 
-// readOf returns false if the route may depend on more than a read has: on the body, on further headers, or on other parts of the path.
+// readOf returns false if the route may depend on more than a read has: on the body, on other headers, or on other parts of the path.
 func readOf(req *http.Request) (read, bool) {
 	info, ok := request.RequestInfoFrom(req.Context())
 	accept := req.Header["Accept"]

@@ -1,7 +1,7 @@
 // Copyright The Tripod Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package catalog tells aggregators, through the feed of a replica, which custom resources it serves.
+// Package catalog reports to aggregators, through the feed of a replica, which custom resources it serves.
 package catalog
 
 import (
@@ -43,7 +43,7 @@ type catalog struct {
 	build string
 
 	mu sync.Mutex
-	// complete is set once the informer has all definitions. Until then the catalog only tells which resources became usable.
+	// complete is set once the informer has all definitions. Until then the catalog only reports which resources became usable.
 	complete bool
 	entries  map[types.UID]entry
 }

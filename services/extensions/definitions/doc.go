@@ -15,5 +15,5 @@
 //     start, nor has any memory for the definitions of others.
 //
 // The default partition alone writes definitions to etcd. Controllers of another partition change the status of their definitions by way of
-// the aggregator ([Client]), and the default partition refuses those of others ([RefuseForeignStatus]).
+// the aggregator ([Client]), and the default partition refuses those of others ([RefuseOtherStatus]).
 package definitions

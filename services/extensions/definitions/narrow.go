@@ -39,8 +39,8 @@ func Mark(handler http.Handler) http.Handler {
 	})
 }
 
-// Narrow returns a getter whose storage of definitions shows marked requests only those of the scope.
-func Narrow(getter generic.RESTOptionsGetter, scope Scope) generic.RESTOptionsGetter {
+// Narrow returns a getter whose storage of definitions shows marked requests only those of the partition.
+func Narrow(getter generic.RESTOptionsGetter, partition Partition) generic.RESTOptionsGetter {
 	return decorated{getter, func(decorate generic.StorageDecorator) generic.StorageDecorator {
 		return func(
 			config *storagebackend.ConfigForResource,
@@ -52,20 +52,20 @@ func Narrow(getter generic.RESTOptionsGetter, scope Scope) generic.RESTOptionsGe
 			indexers *cache.Indexers,
 		) (storage.Interface, factory.DestroyFunc, error) {
 			made, destroy, err := decorate(config, resourcePrefix, keyFunc, newFunc, newListFunc, getAttrs, trigger, indexers)
-			return narrowed{made, scope}, destroy, err
+			return narrowed{made, partition}, destroy, err
 		}
 	}}
 }
 
-// narrowed is a storage that shows marked requests the definitions of a scope.
+// narrowed is a storage that shows marked requests the definitions of a partition.
 type narrowed struct {
 	storage.Interface
-	scope Scope
+	partition Partition
 }
 
 func (s narrowed) apply(ctx context.Context, opts *storage.ListOptions) {
 	if ctx.Value(markKey{}) != nil {
-		opts.Predicate = s.scope.only(opts.Predicate)
+		opts.Predicate = s.partition.restrict(opts.Predicate)
 	}
 }
 

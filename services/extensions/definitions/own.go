@@ -33,9 +33,9 @@ const concurrentReads = 16
 
 // Own returns a getter whose storage of definitions has those of a partition other than the default one. It refuses all writes. It has no
 // watch cache: only the informer of the replica reads definitions there, and has them all in memory already.
-func Own(getter generic.RESTOptionsGetter, scope Scope) generic.RESTOptionsGetter {
+func Own(getter generic.RESTOptionsGetter, partition Partition) generic.RESTOptionsGetter {
 	const cached = false
-	raw := scope.raw(&etcdclient.Clients{})
+	raw := partition.raw(&etcdclient.Clients{})
 	return decorated{getter, func(generic.StorageDecorator) generic.StorageDecorator { return etcdclient.Decorator(raw, cached) }}
 }
 
@@ -55,7 +55,7 @@ func (g decorated) GetRESTOptions(resource schema.GroupResource, example runtime
 }
 
 // raw makes storages without a watch cache.
-func (s Scope) raw(clients *etcdclient.Clients) etcdclient.NewRawStorage {
+func (p Partition) raw(clients *etcdclient.Clients) etcdclient.NewRawStorage {
 	return func(
 		config *storagebackend.ConfigForResource, newFunc, newListFunc func() runtime.Object, resourcePrefix string,
 	) (storage.Interface, factory.DestroyFunc, error) {
@@ -63,13 +63,13 @@ func (s Scope) raw(clients *etcdclient.Clients) etcdclient.NewRawStorage {
 		if limited.Transformer == nil {
 			limited.Transformer = identity.NewEncryptCheckTransformer()
 		}
-		limited.Transformer = skipping{limited.Transformer, s}
+		limited.Transformer = skipping{limited.Transformer, p}
 		made, destroy, err := clients.NewStorage(&limited, newFunc, newListFunc, resourcePrefix)
 		if err != nil {
 			return nil, nil, err
 		}
 		return &owned{
-			Interface: made, scope: s, newList: newListFunc,
+			Interface: made, partition: p, newList: newListFunc,
 			names: func(ctx context.Context, key string) ([]string, int64, error) { return clients.Names(ctx, config, key) },
 		}, destroy, nil
 	}
@@ -78,13 +78,13 @@ func (s Scope) raw(clients *etcdclient.Clients) etcdclient.NewRawStorage {
 // skipping gives the decoder a name in place of a definition of another partition, so that it decodes no schemas of others.
 type skipping struct {
 	value.Transformer
-	scope Scope
+	partition Partition
 }
 
 // TransformFromStorage implements value.Transformer.
 func (t skipping) TransformFromStorage(ctx context.Context, data []byte, at value.Context) (out []byte, stale bool, err error) {
 	name := path.Base(string(at.AuthenticatedData()))
-	if t.scope.Has(name) {
+	if t.partition.Has(name) {
 		return t.Transformer.TransformFromStorage(ctx, data, at)
 	}
 	const begin = `{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition","metadata":{"name":`
@@ -94,8 +94,8 @@ func (t skipping) TransformFromStorage(ctx context.Context, data []byte, at valu
 // owned is a storage that has the definitions of a partition, and refuses writes.
 type owned struct {
 	storage.Interface
-	scope   Scope
-	newList func() runtime.Object
+	partition Partition
+	newList   func() runtime.Object
 	// names lists the names of all definitions below a key, and the revision of that.
 	names func(ctx context.Context, key string) (names []string, revision int64, err error)
 }
@@ -126,7 +126,7 @@ func (s *owned) GuaranteedUpdate(
 
 // Get implements storage.Interface.
 func (s *owned) Get(ctx context.Context, key string, opts storage.GetOptions, into runtime.Object) error {
-	if !s.scope.Has(path.Base(key)) {
+	if !s.partition.Has(path.Base(key)) {
 		if opts.IgnoreNotFound {
 			return runtime.SetZeroValue(into)
 		}
@@ -135,21 +135,21 @@ func (s *owned) Get(ctx context.Context, key string, opts storage.GetOptions, in
 	return s.Interface.Get(ctx, key, opts, into)
 }
 
-// Watch implements storage.Interface. Bookmarks tell the informer how far etcd is. Without them, its last resourceVersion would be too old
-// while only definitions of others change.
+// Watch implements storage.Interface. Bookmarks bring the informer to the revision of etcd. Without them, its last resourceVersion would be
+// too old  while only definitions of others change.
 func (s *owned) Watch(ctx context.Context, key string, opts storage.ListOptions) (watch.Interface, error) {
 	if opts.SendInitialEvents != nil && *opts.SendInitialEvents {
 		return nil, errListFirst
 	}
 	opts.ProgressNotify = opts.Predicate.AllowWatchBookmarks
-	opts.Predicate = s.scope.only(opts.Predicate)
+	opts.Predicate = s.partition.restrict(opts.Predicate)
 	return s.Interface.Watch(ctx, key, opts)
 }
 
 // GetList implements storage.Interface. A list of the present state reads no values of other partitions from etcd. It ignores the limit,
 // because all of it comes at once.
 func (s *owned) GetList(ctx context.Context, key string, opts storage.ListOptions, list runtime.Object) error {
-	opts.Predicate = s.scope.only(opts.Predicate)
+	opts.Predicate = s.partition.restrict(opts.Predicate)
 	if !opts.Recursive || opts.Predicate.Continue != "" || opts.ResourceVersionMatch == metav1.ResourceVersionMatchExact {
 		return s.Interface.GetList(ctx, key, opts, list)
 	}
@@ -173,13 +173,13 @@ func (s *owned) GetList(ctx context.Context, key string, opts storage.ListOption
 	return s.Versioner().UpdateList(list, now, "", nil)
 }
 
-// read reads the definitions of the scope that have names, as one list each.
+// read reads the definitions of the partition that have names, as one list each.
 func (s *owned) read(ctx context.Context, key string, names []string, opts storage.ListOptions) ([]runtime.Object, error) {
 	lists := make([]runtime.Object, 0, len(names))
 	reading, ctx := errgroup.WithContext(ctx)
 	reading.SetLimit(concurrentReads)
 	for _, name := range names {
-		if !s.scope.Has(name) {
+		if !s.partition.Has(name) {
 			continue
 		}
 		one := s.newList()

@@ -33,7 +33,7 @@ import (
 
 const prefix = "/apiextensions.k8s.io/customresourcedefinitions"
 
-var big = Scope{partitions.Table{"big": {"*.example.com"}, "other": {"example.org"}}, "big"}
+var big = Partition{partitions.Table{"big": {"*.example.com"}, "other": {"example.org"}}, "big"}
 
 // decoded notes the definitions whose values were decoded.
 type decoded struct {
@@ -92,9 +92,9 @@ func (e *etcd) create(t *testing.T, names ...string) {
 }
 
 // own is the storage of a replica of a partition, with or without a watch cache.
-func (e *etcd) own(t *testing.T, scope Scope, cached bool) storage.Interface {
+func (e *etcd) own(t *testing.T, partition Partition, cached bool) storage.Interface {
 	t.Helper()
-	made, destroy, err := etcdclient.Decorator(scope.raw(&etcdclient.Clients{}), cached)(e.config, prefix,
+	made, destroy, err := etcdclient.Decorator(partition.raw(&etcdclient.Clients{}), cached)(e.config, prefix,
 		func(object runtime.Object) (string, error) {
 			return prefix + "/" + object.(*apiextensions.CustomResourceDefinition).Name, nil
 		},
@@ -217,8 +217,8 @@ func TestAPartitionDoesNotWriteDefinitions(t *testing.T) {
 func TestMarkedRequestsOfTheDefaultPartition(t *testing.T) {
 	e := startEtcd(t)
 	e.create(t, "boats.a.example.com", "boats.example.com", "boats.example.org", "planes.x")
-	everything := e.own(t, Scope{}, true) // a table without partitions leaves nothing out
-	narrow := narrowed{everything, Scope{big.Table, partitions.Default}}
+	everything := e.own(t, Partition{}, true) // a table without partitions leaves nothing out
+	narrow := narrowed{everything, Partition{big.Table, partitions.Default}}
 	marked := context.WithValue(t.Context(), markKey{}, true)
 	for name, test := range map[string]struct {
 		ctx  context.Context

@@ -10,27 +10,27 @@ import (
 
 const nameField = "metadata.name"
 
-// only returns a predicate that matches the definitions of a scope that another predicate matches.
-func (s Scope) only(predicate storage.SelectionPredicate) storage.SelectionPredicate {
+// restrict returns a predicate that matches the definitions of a partition that another predicate matches.
+func (p Partition) restrict(predicate storage.SelectionPredicate) storage.SelectionPredicate {
 	if predicate.Field == nil {
 		predicate.Field = fields.Everything()
 	}
 	if predicate.GetAttrs == nil {
 		predicate.GetAttrs = storage.DefaultClusterScopedAttr
 	}
-	predicate.Field = selector{predicate.Field, s}
+	predicate.Field = selector{predicate.Field, p}
 	return predicate
 }
 
-// selector also selects by the scope.
+// selector also selects by the partition.
 type selector struct {
 	fields.Selector
-	scope Scope
+	partition Partition
 }
 
 // Matches implements fields.Selector.
 func (s selector) Matches(has fields.Fields) bool {
-	return s.scope.Has(has.Get(nameField)) && s.Selector.Matches(has)
+	return s.partition.Has(has.Get(nameField)) && s.Selector.Matches(has)
 }
 
 // Empty implements fields.Selector.
@@ -38,7 +38,7 @@ func (s selector) Empty() bool { return false }
 
 // DeepCopySelector implements fields.Selector.
 func (s selector) DeepCopySelector() fields.Selector {
-	return selector{s.Selector.DeepCopySelector(), s.scope}
+	return selector{s.Selector.DeepCopySelector(), s.partition}
 }
 
 // Transform implements fields.Selector.
@@ -47,5 +47,5 @@ func (s selector) Transform(change fields.TransformFunc) (fields.Selector, error
 	if err != nil {
 		return nil, err
 	}
-	return selector{changed, s.scope}, nil
+	return selector{changed, s.partition}, nil
 }

@@ -47,8 +47,8 @@ type Options struct {
 type Completed struct {
 	*Options
 	backend.Neighbours
-	// Scope is what this replica serves.
-	Scope definitions.Scope
+	// OwnPartition is the partition of this replica.
+	OwnPartition definitions.Partition
 }
 
 // New returns options with kube-apiserver's defaults, except that a shutdown ends watches.
@@ -95,7 +95,7 @@ func (o *Options) Flags() *cliflag.NamedFlagSets {
 func (o *Options) Validate() []error {
 	errs := append(o.Options.Validate(), o.AccessOptions.Validate()...)
 	if found, wrong := o.Find(); len(wrong) == 0 {
-		if _, err := o.scope(found); err != nil {
+		if _, err := o.ownPartition(found); err != nil {
 			errs = append(errs, err)
 		}
 	}
@@ -111,15 +111,15 @@ func (o *Options) Complete(context.Context) (*Completed, error) {
 	if err != nil {
 		return nil, err
 	}
-	scope, err := o.scope(neighbours)
+	partition, err := o.ownPartition(neighbours)
 	if err != nil {
 		return nil, err
 	}
-	if !scope.IsDefault() {
-		o.Name = addresses.PartitionBackend(scope.Partition)
+	if !partition.IsDefault() {
+		o.Name = addresses.PartitionBackend(partition.Name)
 	}
 	o.Authorization.Complete()
-	return &Completed{Options: o, Neighbours: neighbours, Scope: scope}, nil
+	return &Completed{Options: o, Neighbours: neighbours, OwnPartition: partition}, nil
 }
 
 const (
@@ -127,28 +127,28 @@ const (
 	partitionGroupsFlag = "partition-groups"
 )
 
-// scope returns what this replica serves, or the first that is wrong with that.
-func (o *Options) scope(found backend.Neighbours) (definitions.Scope, error) {
-	scope := definitions.Scope{Partition: o.Partition}
+// ownPartition returns the partition of this replica, or the first error in its flags.
+func (o *Options) ownPartition(found backend.Neighbours) (definitions.Partition, error) {
+	partition := definitions.Partition{Name: o.Partition}
 	var err error
 	switch {
 	case found.Backends == nil:
-		if scope.Table, err = partitions.Parse(o.PartitionGroups); err != nil {
-			return scope, fmt.Errorf("--%s: %w", partitionGroupsFlag, err)
+		if partition.Table, err = partitions.Parse(o.PartitionGroups); err != nil {
+			return partition, fmt.Errorf("--%s: %w", partitionGroupsFlag, err)
 		}
 	case len(o.PartitionGroups) > 0:
-		return scope, fmt.Errorf("--%s takes the place of --%s", addresses.BackendsFileFlag, partitionGroupsFlag)
+		return partition, fmt.Errorf("--%s takes the place of --%s", addresses.BackendsFileFlag, partitionGroupsFlag)
 	default:
-		if scope.Table, err = partitions.In(found.Backends.Services); err != nil {
-			return scope, fmt.Errorf("--%s: %w", addresses.BackendsFileFlag, err)
+		if partition.Table, err = partitions.In(found.Backends.Services); err != nil {
+			return partition, fmt.Errorf("--%s: %w", addresses.BackendsFileFlag, err)
 		}
 	}
-	if _, known := scope.Table[o.Partition]; !known && !scope.IsDefault() {
-		return scope, fmt.Errorf("--%s: no API groups are given for %q", partitionFlag, o.Partition)
+	if _, known := partition.Table[o.Partition]; !known && !partition.IsDefault() {
+		return partition, fmt.Errorf("--%s: no API groups are given for %q", partitionFlag, o.Partition)
 	}
-	if !scope.IsDefault() && len(found.Aggregator) == 0 {
-		return scope, fmt.Errorf("--%s needs the aggregator (--aggregator-servers): it sends the status of definitions to the default partition",
-			partitionFlag)
+	if !partition.IsDefault() && len(found.Aggregator) == 0 {
+		return partition, fmt.Errorf("--%s needs the aggregator (--aggregator-servers): it sends the status of definitions to the default "+
+			"partition", partitionFlag)
 	}
-	return scope, nil
+	return partition, nil
 }

@@ -79,8 +79,8 @@ func TestPartition(t *testing.T) {
 	completed, err := complete(t, flags)
 	require.NoError(t, err)
 	assert.Equal(t, "extensions-big", completed.Name)
-	assert.True(t, completed.Scope.Has("boats.a.example.com"))
-	assert.False(t, completed.Scope.Has("boats.example.com"))
+	assert.True(t, completed.OwnPartition.Has("boats.a.example.com"))
+	assert.False(t, completed.OwnPartition.Has("boats.example.com"))
 	o := New()
 	o.PartitionGroups = []string{"a=*.example.com", "b=x.example.com"}
 	_, err = servicetest.Complete(t, o, goodFlags(t))
@@ -99,8 +99,8 @@ func TestPartition(t *testing.T) {
 	completed, err = complete(t, inFile)
 	require.NoError(t, err)
 	assert.Equal(t, "extensions", completed.Name)
-	assert.False(t, completed.Scope.HasGroup("example.com"))
-	assert.True(t, completed.Scope.HasGroup("apiextensions.k8s.io"))
+	assert.False(t, completed.OwnPartition.HasGroup("example.com"))
+	assert.True(t, completed.OwnPartition.HasGroup("apiextensions.k8s.io"))
 	_, err = complete(t, inFile.With(servicetest.Flags{"partition-groups": "big=example.com"}))
 	require.ErrorContains(t, err, "--backends-file takes the place of --partition-groups")
 }

@@ -42,7 +42,7 @@ func NewConfig(ctx context.Context, o *options.Completed) (*Config, error) {
 		},
 		Codecs: service.Codecs(apiextensionsapiserver.Scheme),
 		Serves: func(gv schema.GroupVersion) bool {
-			return o.Scope.IsDefault() && gv == apiextensionsv1.SchemeGroupVersion
+			return o.OwnPartition.IsDefault() && gv == apiextensionsv1.SchemeGroupVersion
 		},
 		Access: func(config *genericapiserver.Config, core *rest.Config) error {
 			return applyAccess(ctx, o, config, core)
@@ -58,8 +58,9 @@ func NewConfig(ctx context.Context, o *options.Completed) (*Config, error) {
 	groups := &placement.Groups{
 		Clients: &etcdclient.Clients{}, Shared: o.Etcd.StorageConfig, Own: o.GroupEtcds.Of, Name: o.Name,
 	}
-	named := slices.DeleteFunc(slices.Clone(o.Scope.Table[o.Scope.Partition]), func(pattern string) bool { return strings.HasPrefix(pattern, "*") })
-	if err := groups.Check(ctx, o.Scope.HasGroup, named...); err != nil {
+	own := o.OwnPartition
+	named := slices.DeleteFunc(slices.Clone(own.Table[own.Name]), func(pattern string) bool { return strings.HasPrefix(pattern, "*") })
+	if err := groups.Check(ctx, own.HasGroup, named...); err != nil {
 		return nil, err
 	}
 	return &Config{

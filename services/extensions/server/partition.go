@@ -19,27 +19,27 @@ import (
 
 // applyPartition limits a server to the groups of its partition. Without partitions, the server has all groups.
 func applyPartition(o *options.Completed, config *backend.Config) {
-	scope, generic := o.Scope, config.Generic
+	partition, generic := o.OwnPartition, config.Generic
 	switch {
-	case len(scope.Table) == 0:
-	case scope.IsDefault():
-		generic.RESTOptionsGetter = definitions.Narrow(generic.RESTOptionsGetter, scope)
+	case len(partition.Table) == 0:
+	case partition.IsDefault():
+		generic.RESTOptionsGetter = definitions.Narrow(generic.RESTOptionsGetter, partition)
 	default:
-		generic.RESTOptionsGetter = definitions.Own(generic.RESTOptionsGetter, scope)
+		generic.RESTOptionsGetter = definitions.Own(generic.RESTOptionsGetter, partition)
 	}
 	build := generic.BuildHandlerChainFunc
 	generic.BuildHandlerChainFunc = func(handler http.Handler, c *genericapiserver.Config) http.Handler {
-		return build(scope.Only(scope.RefuseForeignStatus(definitions.Mark(handler))), c)
+		return build(partition.RefuseOtherGroups(partition.RefuseOtherStatus(definitions.Mark(handler))), c)
 	}
 }
 
 // newDefinitions returns the server of definitions and custom resources. Its informer has the definitions of the partition.
 func (c *Config) newDefinitions(delegate genericapiserver.DelegationTarget) (*apiextensionsapiserver.CustomResourceDefinitions, error) {
-	if len(c.options.Scope.Table) == 0 {
+	if len(c.options.OwnPartition.Table) == 0 {
 		return c.apiextensions.Complete().New(delegate)
 	}
 	var writes http.RoundTripper
-	if !c.options.Scope.IsDefault() {
+	if !c.options.OwnPartition.IsDefault() {
 		config := c.backend.ClusterConfig()
 		config.Wrap(tracing.WrapperFor(c.backend.Generic.TracerProvider))
 		var err error

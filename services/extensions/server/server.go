@@ -26,7 +26,7 @@ type Server struct {
 	backend *backend.Server
 	// definitions are the CustomResourceDefinitions that the server follows.
 	definitions *apiextensionsapiserver.CustomResourceDefinitions
-	scope       definitions.Scope
+	partition   definitions.Partition
 	// name is that of the service, such as extensions-big.
 	name string
 }
@@ -50,12 +50,12 @@ func New(c *Config) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	own.SetPartitions(c.options.Scope.Table.String())
+	own.SetPartitions(c.options.OwnPartition.Table.String())
 	server, err := c.backend.NewServer(api.GenericAPIServer, own)
 	if err != nil {
 		return nil, err
 	}
-	return &Server{backend: server, definitions: api, scope: c.options.Scope, name: c.options.Name}, nil
+	return &Server{backend: server, definitions: api, partition: c.options.OwnPartition, name: c.options.Name}, nil
 }
 
 // Run implements service.Server.
@@ -63,12 +63,12 @@ func (s *Server) Run(ctx context.Context, ports *service.Ports) error {
 	return s.backend.Run(ctx, ports, func(publisher backend.Publisher) error {
 		followed := s.definitions.Informers.Apiextensions().V1().CustomResourceDefinitions()
 		api := s.definitions.GenericAPIServer
-		if !s.scope.IsDefault() {
+		if !s.partition.IsDefault() {
 			nameStatus(api, s.name)
 		}
 		api.OpenAPIVersionedService.UpdateSpecLazy(openapi.New(api.StaticOpenAPISpec, followed.Lister()))
 		// Without it, apiextensions-apiserver does not start the controller that package openapi replaces.
 		api.OpenAPIVersionedService = nil
-		return catalog.Follow(followed.Informer(), version.Get().GitVersion, s.scope.IsDefault(), publisher)
+		return catalog.Follow(followed.Informer(), version.Get().GitVersion, s.partition.IsDefault(), publisher)
 	})
 }

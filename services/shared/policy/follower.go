@@ -17,7 +17,7 @@ import (
 )
 
 // backoff is how long it takes at most until the objects of a core that is back are followed again. Informers take up to a
-// minute after some failures, and cannot be told otherwise (https://issue.k8s.io/136943): for so long revoked permissions
+// minute after some failures, and cannot be configured otherwise (https://issue.k8s.io/136943): for so long revoked permissions
 // would be in force. Core sees a few requests a second more.
 var backoff = wait.Backoff{Duration: 50 * time.Millisecond, Factor: 2, Jitter: 0.5, Steps: 5, Cap: time.Second}
 

@@ -37,7 +37,7 @@ var (
 )
 
 // New returns the policy of options that are complete and valid. RBAC objects, if they are used, are read from core, once
-// the policy runs; with mode Node, core is asked what only its graph can tell. Requests to core should fail at once while that
+// the policy runs; with mode Node, core is asked what only its graph has. Requests to core should fail at once while that
 // is away, and not wait for it. The file of --authorization-config is followed until ctx ends. serverID is in the metrics of
 // that; webhooks are called through egress, which may be nil.
 func New(

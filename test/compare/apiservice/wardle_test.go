@@ -358,7 +358,7 @@ func (s *side) stored(t *testing.T) map[string]string {
 }
 
 // bare removes what is not about the API: descriptions, which are in the words of each author, and the answer 401, which kube-apiserver and
-// legs document and sample-apiserver does not.
+// package apiservice document and sample-apiserver does not.
 func bare(value any) any {
 	switch value := value.(type) {
 	case map[string]any:

@@ -33,8 +33,8 @@ import (
 	"github.com/tripod-k8s/tripod/test/framework/traffic"
 )
 
-// fleet is shared by the tests. The program of the additional services is that of extensions: it serves whatever CustomResourceDefinitions are in its
-// own part of etcd, and reports them on its feed. Nothing of it is the extensions of this Tripod.
+// fleet is shared by the tests. The program of the additional services is that of extensions: it serves whatever CustomResourceDefinitions
+// are in its own part of etcd, and reports them on its feed. Nothing of it is the extensions of this Tripod.
 var fleet *framework.Fleet
 
 func TestMain(m *testing.M) {
@@ -409,7 +409,7 @@ func TestAServiceWithoutAFeedIsNamed(t *testing.T) {
 	client := traffic.NewClient(t, fleet.Admin(), 1)
 	framework.Eventually(t, "the aggregator says what it lacks", func(ctx context.Context) error {
 		answer, err := client.Send(ctx, http.MethodGet, "/readyz/mute-available", nil)
-		if err == nil && !strings.Contains(string(answer.Body), "no replica has said yet what it serves") {
+		if err == nil && !strings.Contains(string(answer.Body), "no replica has reported yet what it serves") {
 			err = fmt.Errorf("%d %s", answer.Code, answer.Body)
 		}
 		return err

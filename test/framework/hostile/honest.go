@@ -70,7 +70,7 @@ var granted = map[string]string{
 // honestObject returns the text of the object that the server has of a resource.
 func honestObject(resource string) string { return Object(resource, Honest, "5", granted[resource]) }
 
-// Object returns the text of an object. more are further fields, which begin with a comma.
+// Object returns the text of an object. more are additional fields, which begin with a comma.
 func Object(resource, name, resourceVersion, more string) string {
 	k := kinds[resource]
 	namespace := ""

@@ -16,8 +16,8 @@ import (
 	"github.com/tripod-k8s/tripod/test/framework/released"
 )
 
-// Environment is that of a user who has Tripod of this checkout in the PATH, and further programs: shell scripts by name. Its modules are as if they
-// were released, and `tripod up` serves at a free port.
+// Environment is that of a user who has Tripod of this checkout in the PATH, and more programs: shell scripts by name. Its modules are as
+// if they  were released, and `tripod up` serves at a free port.
 func Environment(t testing.TB, programs map[string]string) []string {
 	t.Helper()
 	root, err := framework.RepositoryRoot()

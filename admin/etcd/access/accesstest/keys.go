@@ -57,7 +57,7 @@ func operations(t Target) map[string]*pb.RequestOp {
 	return all
 }
 
-// guesses compare a key of others, which would tell its value bit by bit.
+// guesses compare a key of others, which would reveal its value bit by bit.
 func guesses(t Target) map[string]*pb.Compare {
 	key, end := directory(t)
 	guess := func(of, until []byte, target pb.Compare_CompareTarget, result pb.Compare_CompareResult) *pb.Compare {

@@ -82,7 +82,7 @@ func (c *Client) each(ctx context.Context, u URL, options minio.ListObjectsOptio
 
 // Stat returns an object with its metadata, or [ErrNotExist].
 func (c *Client) Stat(ctx context.Context, u URL) (*Object, error) {
-	// HEAD does not tell a missing object from a missing bucket or right.
+	// HEAD does not distinguish a missing object from a missing bucket or right.
 	exists, err := c.Exists(ctx, u)
 	if err != nil {
 		return nil, err

@@ -27,7 +27,7 @@ import (
 )
 
 // Which backend has a group-version is decided by what is stored. The first backend that is registered keeps it until it reports that it no
-// longer serves it. So a restart changes nothing, and several aggregators agree, whichever of them hears of a backend first.
+// longer serves it. So a restart changes nothing, and several aggregators agree, whichever of them discovers a backend first.
 
 // mayHave reports whether a backend other than core may have a group-version. The caller holds the mutex.
 func (r *Registrar) mayHave(backend string, gv schema.GroupVersion) bool {
@@ -188,7 +188,7 @@ type guarded struct {
 	registrar *Registrar
 }
 
-// Update implements apiregistrationclient.APIServiceInterface. After a conflict, the controller looks again when the registrar tells it to.
+// Update implements apiregistrationclient.APIServiceInterface. After a conflict, the controller looks again when the registrar notifies it.
 func (g guarded) Update(
 	ctx context.Context, service *apiregistrationv1.APIService, o metav1.UpdateOptions,
 ) (*apiregistrationv1.APIService, error) {

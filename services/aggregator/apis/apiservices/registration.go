@@ -52,7 +52,7 @@ type Registrar struct {
 	owners map[schema.GroupVersion]string
 	// logged are the conflicts that are in the log.
 	logged map[string]bool
-	// subscribers are told of APIServices that other backends claim now, or no longer.
+	// subscribers are notified of APIServices that other backends claim now, or no longer.
 	subscribers []func(apiService string)
 	// core and extensions are closed when that backend has reported its group-versions.
 	core, extensions chan struct{}

@@ -1,7 +1,7 @@
 // Copyright The Tripod Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package discovery tells clients which groups, versions and resources all servers together have.
+// Package discovery merges the groups, versions and resources of all servers into one document for clients.
 //
 // The package merges the aggregated form (KEP-3352) from the documents of the backends. It fetches a
 // document when a feed says that it may have changed. kube-aggregator's own discovery manager adds aggregated
@@ -78,9 +78,9 @@ type Source struct {
 	// kicked asks for fetches over some time, asked for one.
 	kicked, asked chan struct{}
 
-	mu   sync.Mutex
-	seen bool
-	etag string
+	mu      sync.Mutex
+	fetched bool
+	etag    string
 	// begun counts fetches. current is the number of the last one that succeeded.
 	begun, current int
 	// changed wakes Await when a fetch succeeds or a group-version is shown.
@@ -103,7 +103,7 @@ func NewSource(config Config) *Source {
 	return s
 }
 
-// Kick says that the document may have changed.
+// Kick has the document fetched again, because it may have changed.
 func (s *Source) Kick() { signal(s.kicked) }
 
 func signal(wakes chan<- struct{}) {
@@ -113,11 +113,11 @@ func signal(wakes chan<- struct{}) {
 	}
 }
 
-// Seen reports whether the document was fetched at least once.
-func (s *Source) Seen() bool {
+// Fetched reports whether the document was fetched at least once.
+func (s *Source) Fetched() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.seen
+	return s.fetched
 }
 
 // awaitTimeout bounds the time for which one form of discovery waits for another.
@@ -135,10 +135,10 @@ func (s *Source) Await(ctx context.Context, gv schema.GroupVersion) {
 	signal(s.asked)
 	for {
 		s.mu.Lock()
-		seen, fetched, there, changed := s.seen, s.current > before, s.served[metav1.GroupVersion(gv)], s.changed.Next()
+		ever, fetched, there, changed := s.fetched, s.current > before, s.served[metav1.GroupVersion(gv)], s.changed.Next()
 		s.mu.Unlock()
 		switch {
-		case !seen, fetched && there:
+		case !ever, fetched && there:
 			return
 		case fetched:
 			s.Kick()
@@ -156,7 +156,7 @@ func (s *Source) Await(ctx context.Context, gv schema.GroupVersion) {
 func (s *Source) Expect(gv schema.GroupVersion) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.seen || s.served[metav1.GroupVersion(gv)] || !s.Shows(gv) {
+	if s.fetched || s.served[metav1.GroupVersion(gv)] || !s.Shows(gv) {
 		return
 	}
 	s.put(gv.Group, apidiscoveryv2.APIVersionDiscovery{Version: gv.Version, Freshness: apidiscoveryv2.DiscoveryFreshnessStale})
@@ -330,7 +330,7 @@ func (s *Source) merge(list *apidiscoveryv2.APIGroupDiscoveryList) {
 			s.origin(gv).RemoveGroupVersion(gv)
 		}
 	}
-	s.seen = true
+	s.fetched = true
 }
 
 func addResources(to map[schema.GroupVersionResource]bool, gv schema.GroupVersion, resources []apidiscoveryv2.APIResourceDiscovery) {

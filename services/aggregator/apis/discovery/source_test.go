@@ -255,8 +255,8 @@ func TestWhatWasNeverSeenIsStaleAndWhatIsGoneIsRemoved(t *testing.T) {
 	if got := list(t, merged)["example.com/v1"].Freshness; got != apidiscoveryv2.DiscoveryFreshnessStale {
 		t.Errorf("before the backend was heard, example.com/v1 is %q", got)
 	}
-	if source.Seen() {
-		t.Error("an expectation counts as seen")
+	if source.Fetched() {
+		t.Error("an expectation counts as fetched")
 	}
 
 	r.set(`"1"`, group("example.com", "v1"))

@@ -46,7 +46,7 @@ type Handler struct {
 	answers sync.Map
 }
 
-// New returns the health of the backends. Wrap adds that of the aggregator. notes are further checks that the list shows and that do
+// New returns the health of the backends. Wrap adds that of the aggregator. notes are additional checks that the list shows and that do
 // not count.
 func New(backends []Backend, notes ...healthz.HealthChecker) *Handler {
 	return &Handler{backends: backends, notes: notes}
@@ -55,7 +55,7 @@ func New(backends []Backend, notes ...healthz.HealthChecker) *Handler {
 // roots are the paths of health.
 var roots = []string{"/livez", "/readyz", "/healthz"}
 
-// IsHealthPath reports whether a path tells about health. The aggregator answers there for all services.
+// IsHealthPath reports whether a path is of a health check. The aggregator answers there for all services.
 func IsHealthPath(path string) bool {
 	return slices.ContainsFunc(roots, func(root string) bool { return path == root || strings.HasPrefix(path, root+"/") })
 }

@@ -34,7 +34,7 @@ import (
 	"github.com/tripod-k8s/tripod/services/aggregator/routing"
 )
 
-// userAgent tells backends who reads their documents.
+// userAgent names the aggregator to backends as the reader of their documents.
 const userAgent = "tripod-aggregator/openapi"
 
 const (

@@ -26,7 +26,7 @@ func newDependency(message *identityv1.Dependency) dependency {
 	return dependency{kind: message.GetKind(), id: message.GetId()}
 }
 
-// answer is what core said about a token. It is shared by requests, and not changed.
+// answer is core's answer about a token. It is shared by requests, and not changed.
 type answer struct {
 	// response is nil when the token is not good.
 	response *authenticator.Response
@@ -85,7 +85,7 @@ func (a *answer) hasEnded(now time.Time) bool {
 	return !a.ends.IsZero() && !now.Before(a.ends)
 }
 
-// heldAt reports whether the answer held at a time at which it was in the cache. If core tells of revocations, it is as good as a fresh
+// heldAt reports whether the answer held at a time at which it was in the cache. If core reports revocations, it is as good as a fresh
 // one.
 func (a *answer) heldAt(at time.Time) bool {
 	return a.reportsRevocation || at.Before(a.freshUntil)

@@ -41,7 +41,7 @@ type cache struct {
 	// dependents are the entries that depend on something.
 	dependents map[dependency]map[*entry]struct{}
 
-	// followed is whether a stream is followed. Where none is, the others tell about the last one.
+	// followed is whether a stream is followed. Where none is, the others are about the last one.
 	followed bool
 	run      string
 	// sequence is the last one seen, at lastMessage. It includes all invalidations before.

@@ -111,7 +111,7 @@ func (f *follower) follow(ctx context.Context, session *follow.Session) error {
 	return f.listen(stream, session)
 }
 
-// listen takes what the stream tells until it ends.
+// listen applies the messages of the stream until it ends.
 func (f *follower) listen(stream grpc.ServerStreamingClient[identityv1.WatchResponse], session *follow.Session) error {
 	for {
 		message, err := stream.Recv()

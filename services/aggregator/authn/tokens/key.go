@@ -20,7 +20,7 @@ const (
 )
 
 // keyer makes keys. They are hashes with a secret of this process: neither what is in memory nor how the cache behaves
-// tells anything about tokens.
+// reveals anything about tokens.
 type keyer struct {
 	secret [secretSize]byte
 	// buffers are *[]byte.

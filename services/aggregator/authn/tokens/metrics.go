@@ -47,7 +47,7 @@ func newMetrics() *clientMetrics {
 		lookups: metrics.NewCounterVec(counter("cache_lookups_total",
 			"Requests with a token, by how it was found in the cache: hit, grace (no replica of core is followed), or miss."), []string{"result"}),
 		invalidations: metrics.NewCounter(counter("invalidations_total",
-			"Changes that core told of because answers about tokens may depend on them.")),
+			"Changes that core reported because answers about tokens may depend on them.")),
 		invalidated: metrics.NewCounter(counter("cache_invalidated_total",
 			"Answers that were dropped because something that they depend on changed.")),
 		follows: metrics.NewCounter(counter("follows_total",
@@ -88,7 +88,7 @@ var (
 		"every second.")
 )
 
-// stateCollector tells how the cache is when it is asked.
+// stateCollector reports the state of the cache when it is scraped.
 type stateCollector struct {
 	metrics.BaseStableCollector
 

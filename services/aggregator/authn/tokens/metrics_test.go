@@ -52,7 +52,7 @@ tripod_identity_client_followed 0
 # HELP tripod_identity_client_grace [ALPHA] 1 while no replica of core is followed and tokens in the cache are let in all the same, else 0.
 # TYPE tripod_identity_client_grace gauge
 tripod_identity_client_grace 1
-# HELP tripod_identity_client_invalidations_total [ALPHA] Changes that core told of because answers about tokens may depend on them.
+# HELP tripod_identity_client_invalidations_total [ALPHA] Changes that core reported because answers about tokens may depend on them.
 # TYPE tripod_identity_client_invalidations_total counter
 tripod_identity_client_invalidations_total 2
 # HELP tripod_identity_client_lag_seconds [ALPHA] Time since the last message of the replica of core that is followed, or was last. It sends one every second.

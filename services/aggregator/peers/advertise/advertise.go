@@ -1,7 +1,7 @@
 // Copyright The Tripod Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package advertise makes this aggregator an endpoint of the kubernetes Service. It tells every replica of core its address
+// Package advertise makes this aggregator an endpoint of the kubernetes Service. It sends every replica of core its address
 // (tripod.endpoints.v1) for as long as it serves.
 package advertise
 
@@ -30,7 +30,7 @@ type Config struct {
 	Dial func(address string) (follow.Conn, error)
 }
 
-// Advertiser tells all replicas of core the address of this aggregator.
+// Advertiser sends all replicas of core the address of this aggregator.
 type Advertiser struct {
 	config  Config
 	changed chan struct{}

@@ -39,7 +39,7 @@ var (
 	}, []string{"kind", "between"})
 	unknown = metrics.NewGauge(&metrics.GaugeOpts{
 		Name:           "tripod_configuration_unknown",
-		Help:           "How many replicas of backends do not tell how they are configured, because their version is older.",
+		Help:           "How many replicas of backends do not report their configuration, because their version is older.",
 		StabilityLevel: metrics.ALPHA,
 	})
 	registerMetrics = sync.OnceFunc(func() { legacyregistry.MustRegister(differences, unknown) })
@@ -112,7 +112,7 @@ func (c *Comparison) change(apply func()) {
 	unknown.Set(float64(len(now.unknown)))
 	if err := now.error(); fmt.Sprint(err) != fmt.Sprint(c.last.error()) {
 		if err != nil {
-			klog.ErrorS(err, "Services are configured differently, or do not tell")
+			klog.ErrorS(err, "Services are configured differently, or do not report their configuration")
 		} else {
 			klog.InfoS("All services are configured alike again")
 		}

@@ -111,7 +111,7 @@ func TestConfigurationsAreCompared(t *testing.T) {
 			}
 			got, err := testutil.GetGaugeMetricValue(unknown)
 			require.NoError(t, err)
-			assert.InDelta(t, tc.unknown, got, 0, "replicas that do not tell")
+			assert.InDelta(t, tc.unknown, got, 0, "replicas that do not report")
 
 			for backend, replicas := range tc.told {
 				for address := range replicas {

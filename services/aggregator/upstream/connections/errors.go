@@ -22,7 +22,7 @@ const (
 	Unreachable
 	// Unsent means that the connection closed before any part of the request was sent.
 	Unsent
-	// Refused means that the replica said that it did not process the request.
+	// Refused means that the replica reported that it did not process the request.
 	Refused
 	// Full means that all connections for requests of this kind are in use. The request was not sent.
 	Full

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// A replica that answers late may be busy, frozen or lost. Time alone does not tell which. This file has the evidence: whether bytes arrive
+// A replica that answers late may be busy, frozen or lost. Time alone does not show which. This file has the evidence: whether bytes arrive
 // from the replica, and what the kernel says about a connection.
 
 const (

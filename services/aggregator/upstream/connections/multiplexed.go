@@ -31,7 +31,7 @@ const (
 type multiplexed struct {
 	pool      *Pool
 	transport *http2.Transport
-	// awaitsSettings makes a connection usable only when the settings of the replica are known. Until then nothing tells which headers are too
+	// awaitsSettings makes a connection usable only when the settings of the replica are known. Until then nothing shows which headers are too
 	// large for the replica, which would close the connection.
 	awaitsSettings bool
 

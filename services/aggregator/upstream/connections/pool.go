@@ -363,7 +363,7 @@ func (p *Pool) Answers(ctx context.Context) error {
 	return err
 }
 
-// Break closes all connections at once, without telling the replica. Their requests fail.
+// Break closes all connections at once, without a notice to the replica. Their requests fail.
 func (p *Pool) Break() {
 	for _, s := range p.allSockets() {
 		s.breakOff()

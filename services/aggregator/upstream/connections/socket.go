@@ -12,7 +12,8 @@ import (
 	"time"
 )
 
-// socket is a connection without its TLS. It knows how it ended. Break can close it without telling the other end, which may not respond.
+// socket is a connection without its TLS. It records how it ended. Break can close it without a notice to the other end, which may not
+// respond.
 type socket struct {
 	net.Conn
 	// material is the TLS configuration of its handshake.
@@ -55,10 +56,10 @@ func (s *socket) Close() error {
 	return s.Conn.Close()
 }
 
-// breakOff closes the connection without telling the other end. Its requests fail.
+// breakOff closes the connection without a notice to the other end. Its requests fail.
 func (s *socket) breakOff() {
 	s.broken.Store(true)
-	_ = s.Close() // no caller to tell
+	_ = s.Close() // no caller needs the error
 }
 
 // gone reports whether nothing can be sent any more.

@@ -30,7 +30,7 @@ type delayed struct {
 const (
 	// updateDelay is how long a WINDOW_UPDATE may be held.
 	updateDelay = 5 * time.Millisecond
-	// farewell is how long telling the replica about the end of the connection may take.
+	// farewell is how long the notice of the end of the connection to the replica may take.
 	farewell = 250 * time.Millisecond
 	// maxHeldUpdates limits the size of held frames. It is the size of 64 frames.
 	maxHeldUpdates = 64 * updateLength

@@ -31,7 +31,7 @@ type Body struct {
 	end error
 	// current is the only attempt that may read.
 	current *attempt
-	// settled is true if no further attempt will follow.
+	// settled is true if no more attempts will follow.
 	settled bool
 	closed  bool
 }
@@ -107,7 +107,7 @@ func (b *Body) Settle() {
 	}
 }
 
-// Close closes the source. It is for a request without an answer or further attempts.
+// Close closes the source. It is for a request without an answer or more attempts.
 func (b *Body) Close() {
 	if b == nil {
 		return

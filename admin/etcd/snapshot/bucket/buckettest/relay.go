@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Relay passes bytes on, and cuts connections when it is told to.
+// Relay passes bytes on, and cuts connections when a test calls Cut.
 type Relay struct {
 	Address string
 	// Sent counts the bytes to the server, Received those from it.

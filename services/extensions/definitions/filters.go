@@ -24,28 +24,29 @@ import (
 	"github.com/tripod-k8s/tripod/services/shared/partitions"
 )
 
-// Only answers 503 to requests for API groups of other partitions. The replica has none of their definitions, and a 404 would say that the
-// objects do not exist. So during a rollout, and with an old configuration, no replica reads or writes a group of another partition.
-func (s Scope) Only(handler http.Handler) http.Handler {
+// RefuseOtherGroups answers 503 to requests for API groups of other partitions. The replica has none of their definitions, and a 404 would
+// mean that the objects do not exist. So during a rollout, and with an old configuration, no replica reads or writes a group of another
+// partition.
+func (p Partition) RefuseOtherGroups(handler http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		group, ok := groupOf(req.URL.Path)
-		if !ok || s.serves(group, req) {
+		if !ok || p.serves(group, req) {
 			handler.ServeHTTP(w, req)
 			return
 		}
 		err := apierrors.NewServiceUnavailable(fmt.Sprintf("%s does not serve the API group %s: %s does",
-			nameOf(s.Partition), group, nameOf(s.Table.Of(group))))
+			nameOf(p.Name), group, nameOf(p.Table.Of(group))))
 		err.ErrStatus.Details = &metav1.StatusDetails{RetryAfterSeconds: 1}
 		responsewriters.ErrorNegotiated(err, apiextensionsapiserver.Codecs, schema.GroupVersion{}, w, req)
 	})
 }
 
-func (s Scope) serves(group string, req *http.Request) bool {
-	if group == apiextensions.GroupName && !s.IsDefault() {
+func (p Partition) serves(group string, req *http.Request) bool {
+	if group == apiextensions.GroupName && !p.IsDefault() {
 		sender, ok := request.UserFrom(req.Context())
 		return ok && sender.GetName() == user.APIServerUser // its own informer
 	}
-	return s.HasGroup(group)
+	return p.HasGroup(group)
 }
 
 // groupOf returns the API group that a path is about.
@@ -62,13 +63,13 @@ func nameOf(partition string) string {
 	return addresses.PartitionBackend(partition)
 }
 
-// RefuseForeignStatus refuses that a partition changes the status of a definition of another partition. By their rights, partitions may
+// RefuseOtherStatus answers 403 if a partition changes the status of a definition of another partition. By their rights, partitions may
 // change the status of each.
-func (s Scope) RefuseForeignStatus(handler http.Handler) http.Handler {
+func (p Partition) RefuseOtherStatus(handler http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		sender, _ := request.UserFrom(req.Context())
 		info, known := request.RequestInfoFrom(req.Context())
-		if partition, ok := partitionOf(sender); ok && known && writesDefinition(info) && !(Scope{s.Table, partition}).Has(info.Name) {
+		if partition, ok := partitionOf(sender); ok && known && writesDefinition(info) && !(Partition{p.Table, partition}).Has(info.Name) {
 			err := apierrors.NewForbidden(Resource, info.Name, fmt.Errorf("it is not a definition of the partition %s here", partition))
 			responsewriters.ErrorNegotiated(err, apiextensionsapiserver.Codecs, schema.GroupVersion{}, w, req)
 			return

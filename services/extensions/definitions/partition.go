@@ -14,21 +14,21 @@ import (
 // Resource are CustomResourceDefinitions.
 var Resource = apiextensions.Resource("customresourcedefinitions")
 
-// Scope is what one partition serves.
-type Scope struct {
+// Partition is one of the parts that serve custom resources.
+type Partition struct {
+	// Table has the API groups of all partitions.
 	Table partitions.Table
-	// Partition is the name of the partition.
-	Partition string
+	Name  string
 }
 
 // IsDefault reports whether the partition is the default one.
-func (s Scope) IsDefault() bool { return s.Partition == partitions.Default }
+func (p Partition) IsDefault() bool { return p.Name == partitions.Default }
 
 // HasGroup reports whether the partition serves an API group.
-func (s Scope) HasGroup(group string) bool { return s.Table.Of(group) == s.Partition }
+func (p Partition) HasGroup(group string) bool { return p.Table.Of(group) == p.Name }
 
 // Has reports whether the partition serves the custom resources of the definition with a name.
-func (s Scope) Has(name string) bool {
+func (p Partition) Has(name string) bool {
 	_, group, _ := strings.Cut(name, ".")
-	return s.HasGroup(group)
+	return p.HasGroup(group)
 }

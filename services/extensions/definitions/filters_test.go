@@ -42,14 +42,14 @@ func answer(t *testing.T, handler func(http.Handler) http.Handler, sender user.I
 }
 
 func TestGroupsOfOthersAreUnavailable(t *testing.T) {
-	byDefault := Scope{big.Table, partitions.Default}
+	byDefault := Partition{big.Table, partitions.Default}
 	const definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 	for _, test := range []struct {
-		name   string
-		scope  Scope
-		sender user.Info
-		path   string
-		want   int
+		name      string
+		partition Partition
+		sender    user.Info
+		path      string
+		want      int
 	}{
 		{"an own group", big, alice, "/apis/a.example.com/v1/boats", http.StatusOK},
 		{"a group of another partition", big, alice, "/apis/example.org/v1/boats", http.StatusServiceUnavailable},
@@ -67,18 +67,18 @@ func TestGroupsOfOthersAreUnavailable(t *testing.T) {
 		{"the default partition lacks groups of others", byDefault, alice, "/apis/a.example.com/v1/boats", http.StatusServiceUnavailable},
 		{"and serves them not even to itself", byDefault, itself, "/apis/example.org/v1/boats", http.StatusServiceUnavailable},
 	} {
-		got := answer(t, test.scope.Only, test.sender, http.MethodGet, test.path)
+		got := answer(t, test.partition.RefuseOtherGroups, test.sender, http.MethodGet, test.path)
 		assert.Equal(t, test.want, got.Code, test.name)
 		if test.want != http.StatusOK {
 			assert.Equal(t, "1", got.Header().Get("Retry-After"), test.name)
 		}
 	}
-	said := answer(t, big.Only, alice, http.MethodGet, "/apis/example.org/v1").Body.String()
+	said := answer(t, big.RefuseOtherGroups, alice, http.MethodGet, "/apis/example.org/v1").Body.String()
 	assert.Contains(t, said, "extensions-big does not serve the API group example.org: extensions-other does")
 }
 
 func TestAPartitionChangesNoDefinitionOfOthers(t *testing.T) {
-	byDefault := Scope{big.Table, partitions.Default}
+	byDefault := Partition{big.Table, partitions.Default}
 	const definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 	service := trusttest.Backend(t, trust.UserOf("extensions-big"))
 	for _, test := range []struct {
@@ -100,9 +100,9 @@ func TestAPartitionChangesNoDefinitionOfOthers(t *testing.T) {
 		{"a user with a similar name", &user.DefaultInfo{Name: "system:tripod:extensions-big"}, http.MethodPut, definitions + "/boats.example.org/status",
 			http.StatusOK},
 	} {
-		assert.Equal(t, test.want, answer(t, byDefault.RefuseForeignStatus, test.sender, test.method, test.path).Code, test.name)
+		assert.Equal(t, test.want, answer(t, byDefault.RefuseOtherStatus, test.sender, test.method, test.path).Code, test.name)
 	}
-	got := answer(t, Scope{}.RefuseForeignStatus, service, http.MethodPut, definitions+"/boats.a.example.com/status")
+	got := answer(t, Partition{}.RefuseOtherStatus, service, http.MethodPut, definitions+"/boats.a.example.com/status")
 	assert.Equal(t, http.StatusForbidden, got.Code, "a partition that is not in the list any more")
 }
 
