@@ -108,18 +108,27 @@ func (s strategy[T]) ValidateUpdate(ctx context.Context, object, old runtime.Obj
 
 // admitStored is an Admit of [storages.Resource].
 func (s strategy[T]) admitStored(object, old runtime.Object) error {
-	if s.Status && old != nil {
-		generation := generationOf(old)
+	path, m := field.NewPath("metadata"), mustAccess(object)
+	if old == nil {
+		if s.Status && m.GetGeneration() < 1 {
+			m.SetGeneration(1)
+		}
+		errs := validation.ValidateObjectMetaAccessor(m, !s.ClusterScoped, validateName, path)
+		return append(errs, s.Validate(context.Background(), object)...).ToAggregate()
+	}
+	generation := generationOf(old)
+	if s.Status {
+		if part(object, statusField).IsZero() { // only a controller has it
+			part(object, statusField).Set(part(old.DeepCopyObject(), statusField))
+		}
 		if !sameSpec(object, old) {
 			generation++
 		}
-		setGeneration(object, generation)
 	}
-	errs := validation.ValidateObjectMetaAccessor(
-		mustAccess(object), !s.ClusterScoped, validateName, field.NewPath("metadata"))
-	if old == nil {
-		return append(errs, s.Validate(context.Background(), object)...).ToAggregate()
-	}
+	m.SetGeneration(generation)
+	m.SetResourceVersion("1") // an update needs one, and the storage gives the object another
+	errs := validation.ValidateObjectMetaAccessor(m, !s.ClusterScoped, validateName, path)
+	errs = append(errs, validation.ValidateObjectMetaAccessorUpdate(m, mustAccess(old), path)...)
 	return append(errs, s.ValidateUpdate(context.Background(), object, old)...).ToAggregate()
 }
 

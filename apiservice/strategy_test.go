@@ -166,7 +166,19 @@ func TestAnObjectFromElsewhereIsAdmittedAsAnUpdateIs(t *testing.T) {
 		require.NoError(t, s.admitStored(object, in("shop", deployment(1, 1))), name)
 		assert.Equal(t, test.generation, object.Generation, name)
 	}
-	require.NoError(t, s.admitStored(in("shop", deployment(1, 1)), nil))
+	fresh := in("shop", deployment(1, 1))
+	fresh.Generation = 0
+	require.NoError(t, s.admitStored(fresh, nil))
+	assert.EqualValues(t, 1, fresh.Generation)
+	fresh.Generation = 7
+	require.NoError(t, s.admitStored(fresh, nil))
+	assert.EqualValues(t, 7, fresh.Generation, "a file has the generation of an object since before a restart")
+	bare := in("shop", deployment(1, 0))
+	require.NoError(t, s.admitStored(bare, in("shop", deployment(1, 1))))
+	assert.EqualValues(t, 1, bare.Status.ReadyReplicas, "an edit that has no status leaves it")
+	other := in("shop", deployment(1, 1))
+	other.UID = "other"
+	require.ErrorContains(t, s.admitStored(other, in("shop", deployment(1, 1))), "metadata.uid: Invalid value")
 	require.ErrorContains(t, s.admitStored(in("shop", deployment(-1, 1)), nil), "must not be negative")
 	require.ErrorContains(t, s.admitStored(in("shop", deployment(-1, 1)), deployment(1, 1)), "must not be negative")
 	require.ErrorContains(t, s.admitStored(deployment(1, 1), nil), "metadata.namespace: Required value")

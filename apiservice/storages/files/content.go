@@ -71,11 +71,66 @@ func (d *directory) tooLarge() error {
 	return fmt.Errorf("it has more than %d bytes", d.options.MaxFileBytes)
 }
 
-// decode returns the object in a file, and its key.
-func (d *directory) decode(name string, content []byte, info fs.FileInfo) (string, runtime.Object, error) {
+// edit is an object as an editor has left it in a file.
+type edit struct {
+	key    string
+	object runtime.Object
+	// full reports that the file has metadata which only the service gives, because a client has written the object once.
+	full bool
+	// lacks reports that the file had that before, and no longer has all that the object keeps.
+	lacks bool
+	// released reports that the object is being deleted, and has no finalizers any more.
+	released bool
+}
+
+// decode returns the object in a file. known is what was read there before, or nil.
+func (d *directory) decode(name string, content []byte, info fs.FileInfo, known *file) (*edit, error) {
 	if err := d.misplaced(name); err != nil {
-		return "", nil, err
+		return nil, err
 	}
+	object, m, err := d.parse(content)
+	if err != nil {
+		return nil, err
+	}
+	if !d.resource.ClusterScoped && m.GetNamespace() == "" {
+		m.SetNamespace(path.Dir(name))
+	}
+	key := d.resource.Prefix + m.GetName()
+	if m.GetNamespace() != "" {
+		key = d.resource.Prefix + m.GetNamespace() + "/" + m.GetName()
+	}
+	if want, err := d.fileOf(key); err != nil {
+		return nil, err
+	} else if want != name {
+		return nil, fmt.Errorf("its object is %s/%s, which belongs in %s: rename the file, or change metadata",
+			m.GetNamespace(), m.GetName(), filepath.Join(d.path, want))
+	}
+	m.SetResourceVersion("")
+	written, err := runtime.Encode(d.resource.Codec, object)
+	if err != nil {
+		return nil, err
+	}
+	e := &edit{key: key, object: object, full: m.GetUID() != ""}
+	old := d.store.Object(key)
+	e.released = complete(m, old, key, info)
+	if d.resource.Admit != nil {
+		if err := d.resource.Admit(object, old); err != nil {
+			return nil, oneLine(err)
+		}
+	}
+	m.SetResourceVersion("")
+	if known != nil && known.full {
+		completed, err := runtime.Encode(d.resource.Codec, object)
+		if err != nil {
+			return nil, err
+		}
+		e.lacks, e.full = !bytes.Equal(written, completed), true
+	}
+	return e, nil
+}
+
+// parse returns the only object in the content of a file, and its metadata.
+func (d *directory) parse(content []byte) (runtime.Object, metav1.Object, error) {
 	documents := 0
 	for document := range bytes.SplitSeq(append([]byte("\n"), content...), []byte("\n---")) {
 		if !onlyComments(document) {
@@ -83,53 +138,37 @@ func (d *directory) decode(name string, content []byte, info fs.FileInfo) (strin
 		}
 	}
 	if documents != 1 {
-		return "", nil, fmt.Errorf("it has %d documents: write one object into each file", documents)
+		return nil, nil, fmt.Errorf("it has %d documents: write one object into each file", documents)
 	}
 	data, err := yaml.YAMLToJSONStrict(content)
 	if err != nil {
-		return "", nil, oneLine(err)
+		return nil, nil, oneLine(err)
 	}
 	object, _, err := d.resource.Codec.Decode(data, nil, d.resource.New())
 	if err != nil {
-		return "", nil, oneLine(err)
+		return nil, nil, oneLine(err)
 	}
 	m, err := meta.Accessor(object)
-	if err != nil {
-		return "", nil, err
-	}
-	namespace := path.Dir(name)
-	if !d.resource.ClusterScoped && m.GetNamespace() == "" {
-		m.SetNamespace(namespace)
-	}
-	key := d.resource.Prefix + m.GetName()
-	if m.GetNamespace() != "" {
-		key = d.resource.Prefix + m.GetNamespace() + "/" + m.GetName()
-	}
-	if want, err := d.fileOf(key); err != nil {
-		return "", nil, err
-	} else if want != name {
-		return "", nil, fmt.Errorf("its object is %s/%s, which belongs in %s: rename the file, or change metadata",
-			m.GetNamespace(), m.GetName(), filepath.Join(d.path, want))
-	}
-	old := d.store.Object(key)
-	complete(m, old, key, info)
-	if d.resource.Admit != nil {
-		if err := d.resource.Admit(object, old); err != nil {
-			return "", nil, oneLine(err)
-		}
-	}
-	return key, object, nil
+	return object, m, err
 }
 
-// complete sets what an editor need not write. An object keeps what it had.
-func complete(m metav1.Object, old runtime.Object, key string, info fs.FileInfo) {
+// complete sets what an editor need not write. An object keeps what it had, and no editor ends or begins its deletion. Only an empty list
+// removes finalizers or owners. complete reports whether the last finalizer of an object that is being deleted is gone.
+func complete(m metav1.Object, old runtime.Object, key string, info fs.FileInfo) (released bool) {
 	if before, err := meta.Accessor(old); err == nil {
 		if m.GetUID() == "" {
 			m.SetUID(before.GetUID())
 		}
-		if m.GetCreationTimestamp().Time.IsZero() {
-			m.SetCreationTimestamp(before.GetCreationTimestamp())
+		if m.GetFinalizers() == nil {
+			m.SetFinalizers(before.GetFinalizers())
 		}
+		if m.GetOwnerReferences() == nil {
+			m.SetOwnerReferences(before.GetOwnerReferences())
+		}
+		m.SetCreationTimestamp(before.GetCreationTimestamp())
+		m.SetDeletionTimestamp(before.GetDeletionTimestamp())
+		m.SetDeletionGracePeriodSeconds(before.GetDeletionGracePeriodSeconds())
+		released = before.GetDeletionTimestamp() != nil && len(m.GetFinalizers()) == 0
 	}
 	if m.GetUID() == "" {
 		m.SetUID(types.UID(uuid.NewSHA1(uuid.NameSpaceURL, []byte("tripod:"+key)).String()))
@@ -137,6 +176,7 @@ func complete(m metav1.Object, old runtime.Object, key string, info fs.FileInfo)
 	if m.GetCreationTimestamp().Time.IsZero() {
 		m.SetCreationTimestamp(metav1.NewTime(info.ModTime()).Rfc3339Copy())
 	}
+	return released
 }
 
 func onlyComments(document []byte) bool {

@@ -17,6 +17,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/klog/v2"
 
 	"github.com/tripod-k8s/tripod/apiservice/internal/revisions"
@@ -51,6 +52,8 @@ type file struct {
 	sum [sha256.Size]byte
 	// key is that of the object, or empty if the file never was one.
 	key string
+	// full reports that the file has metadata which only the service gives.
+	full bool
 	// refused says why the file is none now.
 	refused string
 }
@@ -234,10 +237,16 @@ func (d *directory) refresh(name string) {
 	}
 	next := &file{info: info}
 	if known != nil {
-		next.key, next.sum = known.key, known.sum
+		next.key, next.sum, next.full = known.key, known.sum, known.full
 	}
+	var e *edit
 	if err == nil {
-		err = d.adopt(name, next, known)
+		e, err = d.adopt(name, next, known)
+	}
+	if e != nil && e.released {
+		if err = d.release(name, next); err == nil {
+			return
+		}
 	}
 	if err != nil {
 		next.refused = err.Error()
@@ -250,33 +259,75 @@ func (d *directory) refresh(name string) {
 	d.remember(name, next)
 }
 
-// adopt gives the store the object of a file, or returns why it cannot. It settles the file if another try would end alike.
-func (d *directory) adopt(name string, next, known *file) error {
+// release removes the file and the object of an object that is being deleted, and which no finalizer holds any more.
+func (d *directory) release(name string, next *file) error {
+	if err := d.remove(name); err != nil {
+		return err
+	}
+	return d.store.Set(next.key, nil)
+}
+
+// restore writes metadata that a client or the service has given an object, and that an editor has left out, into the file again.
+// Otherwise, it would be lost when the process ends. It returns ErrConflict if the editor has written the file once more.
+func (d *directory) restore(name string, next *file, e *edit) error {
+	data, err := runtime.Encode(d.resource.Codec, e.object)
+	if err != nil {
+		return err
+	}
+	content, err := encode(data)
+	if err != nil {
+		return err
+	}
+	if len(content) > d.options.MaxFileBytes {
+		return d.tooLarge()
+	}
+	written, err := d.write(name, e.key, content, next.info)
+	if err == nil {
+		*next = *written
+	}
+	return err
+}
+
+// adopt gives the store the object of a file, or returns why it cannot. It settles the file if another try would end alike. It returns no
+// edit if the file is as it was.
+func (d *directory) adopt(name string, next, known *file) (*edit, error) {
 	if err := d.refuses(next.info); err != nil {
 		next.settled = true
-		return err
+		return nil, err
 	}
 	begun := time.Now()
 	content, info, err := d.read(name, next.info)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	next.info = info
 	settled, sum := begun.Sub(info.ModTime()) > granularity, sha256.Sum256(content)
 	if known != nil && known.sum == sum && known.refused == "" {
 		next.settled = settled
-		return nil
+		return nil, nil
 	}
-	key, object, err := d.decode(name, content, info)
+	e, err := d.decode(name, content, info, known)
 	if err != nil {
 		next.settled = settled
-		return err
+		return nil, err
 	}
-	if err := d.store.Set(key, object); err != nil {
-		return oneLine(err)
+	if e.released {
+		next.key = e.key
+		return e, nil
 	}
-	next.key, next.sum, next.settled = key, sum, settled
-	return nil
+	complete := file{info: info, settled: settled, sum: sum, key: e.key, full: e.full}
+	if e.lacks {
+		if err := d.restore(name, &complete, e); errors.Is(err, revisions.ErrConflict) {
+			return nil, nil // the next look finds it
+		} else if err != nil {
+			klog.ErrorS(err, "A file lacks metadata of its object, and it cannot be written", "file", filepath.Join(d.path, name))
+		}
+	}
+	if err := d.store.Set(e.key, e.object); err != nil {
+		return nil, oneLine(err)
+	}
+	*next = complete
+	return e, nil
 }
 
 func (d *directory) remember(name string, f *file) {

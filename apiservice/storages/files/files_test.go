@@ -217,6 +217,55 @@ func TestEditsBecomeEvents(t *testing.T) {
 	s.expect(w, "ADDED other/b 1")
 }
 
+// An editor, or a program that writes whole files, leaves out what only the service knows.
+func TestAnEditKeepsMetadata(t *testing.T) {
+	s := open(t, Options{})
+	created, err := s.create("a", "1")
+	require.NoError(t, err)
+	_, err = s.update("a", func(o *thing) {
+		o.Finalizers, o.DeletionTimestamp = []string{"example.com/hold"}, new(metav1.Now().Rfc3339Copy())
+		o.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "Pod", Name: "p", UID: "p"}}
+	})
+	require.NoError(t, err)
+	w := s.follow()
+	s.edit("default/a.yaml", yamlOf("a", "2"))
+	s.expect(w, "MODIFIED default/a 2")
+	for _, when := range []string{"after the edit", "after a restart"} {
+		edited, err := s.get("a")
+		require.NoError(t, err)
+		assert.Equal(t, created.UID, edited.UID, when)
+		assert.Equal(t, []string{"example.com/hold"}, edited.Finalizers, when)
+		assert.NotNil(t, edited.DeletionTimestamp, when)
+		assert.Len(t, edited.OwnerReferences, 1, when)
+		s.stop()
+		s.open()
+	}
+	w = s.follow()
+	s.edit("default/a.yaml", strings.Replace(yamlOf("a", "3"), "labels", "finalizers: []\n  labels", 1))
+	s.expect(w, "DELETED default/a 2")
+	_, err = os.Lstat(s.path("default/a.yaml"))
+	require.ErrorIs(t, err, os.ErrNotExist)
+	_, err = s.create("a", "4")
+	require.NoError(t, err)
+}
+
+func TestAFileOfAnEditorStaysAsItIs(t *testing.T) {
+	s := open(t, Options{})
+	w := s.follow()
+	for _, value := range []string{"1", "2"} {
+		content := "# mine\n" + yamlOf("a", value)
+		s.edit("default/a.yaml", content)
+		_, object := s.next(w)
+		assert.Equal(t, value, object.Labels["value"])
+		s.stop() // and what it writes is written
+		kept, err := os.ReadFile(s.path("default/a.yaml"))
+		require.NoError(t, err)
+		assert.Equal(t, content, string(kept))
+		s.open()
+		w = s.follow()
+	}
+}
+
 func TestARefusedFileKeepsItsObjectAndStopsNoOther(t *testing.T) {
 	const large = 2000
 	for name, test := range map[string]struct {

@@ -44,7 +44,15 @@ func (d *directory) keep(key string, data []byte) error {
 	if len(content) > d.options.MaxFileBytes {
 		return apierrors.NewRequestEntityTooLargeError(fmt.Sprintf("an object may take %d bytes in its file", d.options.MaxFileBytes))
 	}
-	return d.write(name, key, content)
+	var known fs.FileInfo
+	if d.known[name] != nil {
+		known = d.known[name].info
+	}
+	written, err := d.write(name, key, content, known)
+	if err == nil {
+		d.remember(name, written)
+	}
+	return err
 }
 
 // encode returns an object as YAML, which decodes to the same.
@@ -118,31 +126,47 @@ func (d *directory) remove(name string) error {
 	return nil
 }
 
-// write makes content that of a file, at once. Others may read the file only if they could before.
-func (d *directory) write(name, key string, content []byte) error {
+// write makes content that of a file, at once. known is the file whose place it takes, or nil. If that is not as it was, write returns
+// ErrConflict. Others may read the file only if they could before.
+func (d *directory) write(name, key string, content []byte, known fs.FileInfo) (*file, error) {
 	folder, mode := path.Dir(name), fs.FileMode(0o600)
-	if known := d.known[name]; known != nil {
-		mode = known.info.Mode().Perm()
+	if known != nil {
+		mode = known.Mode().Perm()
 	} else if err := d.room(folder); err != nil {
-		return err
+		return nil, err
 	}
 	temporary := path.Join(folder, unfinished+path.Base(name)[:min(longest-len(unfinished), len(path.Base(name)))])
 	if err := d.fill(temporary, content, mode); err != nil {
-		return err
+		return nil, err
 	}
-	if err := d.root.Rename(temporary, name); err != nil {
+	err := d.stays(name, known) // fill takes long
+	if err == nil {
+		err = d.root.Rename(temporary, name)
+	}
+	if err != nil {
 		d.root.Remove(temporary) //nolint:errcheck // the first error matters
-		return err
+		return nil, err
 	}
 	info, err := d.root.Lstat(name)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if err := d.syncFolder(folder); err != nil {
-		return err
+		return nil, err
 	}
-	d.remember(name, &file{info: info, sum: sha256.Sum256(content), key: key})
-	return nil
+	return &file{info: info, sum: sha256.Sum256(content), key: key, full: true}, nil
+}
+
+// stays returns ErrConflict if a file is not as it was, or is there though it was not.
+func (d *directory) stays(name string, known fs.FileInfo) error {
+	info, err := d.root.Lstat(name)
+	if errors.Is(err, fs.ErrNotExist) && known == nil || err == nil && known != nil && same(info, known) {
+		return nil
+	}
+	if err == nil || errors.Is(err, fs.ErrNotExist) {
+		return revisions.ErrConflict
+	}
+	return err
 }
 
 // room makes the directory of a new file, and returns an error if it would have too many.
