@@ -7,4 +7,5 @@ set -euo pipefail
 folder=$(realpath "$1")
 cd "$(dirname "$0")/.."
 types=./services/search/apis
-bin/tools/controller-gen crd:headerFile=hack/boilerplate.yaml.txt paths="$types/cluster/..." paths="$types/policy/..." output:crd:dir="$folder"
+bin/tools/controller-gen crd:headerFile=hack/boilerplate.yaml.txt paths="$types/cluster/..." paths="$types/policy/..." paths="$types/saved/..." \
+  output:crd:dir="$folder"

@@ -207,6 +207,27 @@ var firingAlerts = []alertCase{
 		summary: "The database of search takes more than 5 seconds for one search of a hundred.",
 	},
 	{
+		alert: "TripodSearchSavedExceeded", at: "1m",
+		series: series{
+			`tripod_search_saved_exceeded{namespace="control", tripod_service="search", name="failed", pod="a"}`: "1x10",
+			`tripod_search_saved_exceeded{namespace="control", tripod_service="search", name="failed", pod="b"}`: "1x10",
+			`tripod_search_saved_exceeded{namespace="control", tripod_service="search", name="quiet", pod="a"}`:  "0x10",
+			`tripod_search_saved_exceeded{namespace="other", tripod_service="search", name="others", pod="c"}`:   "1x10",
+		},
+		labels:  map[string]string{"name": "failed"},
+		summary: "The SavedSearch failed has had more matches than its threshold for as long as that says.",
+	},
+	{
+		alert: "TripodSearchSavedFails", at: "16m",
+		series: series{
+			`tripod_search_saved_failing{namespace="control", tripod_service="search", name="forbidden"}`: "1x20",
+			`tripod_search_saved_failing{namespace="control", tripod_service="search", name="counted"}`:   "0x20",
+			`tripod_search_saved_failing{namespace="control", tripod_service="search", name="again"}`:     "1x10 0x10",
+		},
+		labels:  map[string]string{"name": "forbidden"},
+		summary: "The matches of the SavedSearch forbidden have not been counted for 15 minutes.",
+	},
+	{
 		alert: "TripodSnapshotMissing", at: "3000m",
 		series: series{
 			`kube_cronjob_status_last_successful_time{namespace="control", cronjob="tripod-etcd-snapshot"}`:     "0x3100",

@@ -93,7 +93,8 @@ var (
 		},
 		grant(named(resources([]string{"create", "patch"}, "apiextensions.k8s.io", "customresourcedefinitions"),
 			"pediaclusters.cluster.clusterpedia.io", "clustersyncresources.cluster.clusterpedia.io",
-			"clusterimportpolicies.policy.clusterpedia.io", "pediaclusterlifecycles.policy.clusterpedia.io"), "search defines its own kinds"),
+			"clusterimportpolicies.policy.clusterpedia.io", "pediaclusterlifecycles.policy.clusterpedia.io",
+			"savedsearches.search.tripod-k8s.io"), "search defines its own kinds"),
 		grant(resources(patch, "cluster.clusterpedia.io", "pediaclusters/status"), "search reports the state of each cluster there"),
 		grant(resources([]string{"get", "create", "patch", "delete"}, "cluster.clusterpedia.io", "pediaclusters"),
 			"a ClusterImportPolicy makes PediaClusters of other objects"),
@@ -103,6 +104,7 @@ var (
 			"what a ClusterImportPolicy has made goes only after it is really gone"),
 		grant(resources(patch, "policy.clusterpedia.io", "clusterimportpolicies/status", "pediaclusterlifecycles/status"),
 			"search reports its progress there"),
+		grant(resources(patch, "search.tripod-k8s.io", "savedsearches/status"), "search reports its counts there"),
 	)
 
 	ofCore = []trust.Grant{

@@ -100,6 +100,8 @@ func TestRights(t *testing.T) {
 		{"search tells how clusters are", search, subresource("patch", "cluster.clusterpedia.io", "pediaclusters", "status"), true},
 		{"search adds clusters for policies", search, resource("create", "cluster.clusterpedia.io", "pediaclusters"), true},
 		{"search writes no policies", search, resource("update", "policy.clusterpedia.io", "clusterimportpolicies"), false},
+		{"search tells what it has counted", search, subresource("patch", "search.tripod-k8s.io", "savedsearches", "status"), true},
+		{"search saves no searches", search, resource("patch", "search.tripod-k8s.io", "savedsearches"), false},
 		{"search writes nothing", search, resource("update", "example.com", "widgets"), false},
 
 		{"core watches custom resources", core, resource("watch", "example.com", "widgets"), true},

@@ -32,6 +32,7 @@ var names = map[string]string{
 	"cluster.clusterpedia.io_clustersyncresources.yaml":  "clustersyncresources.cluster.clusterpedia.io",
 	"policy.clusterpedia.io_clusterimportpolicies.yaml":  "clusterimportpolicies.policy.clusterpedia.io",
 	"policy.clusterpedia.io_pediaclusterlifecycles.yaml": "pediaclusterlifecycles.policy.clusterpedia.io",
+	"search.tripod-k8s.io_savedsearches.yaml":            "savedsearches.search.tripod-k8s.io",
 }
 
 // Apply creates the definitions, or changes them to those of this version.

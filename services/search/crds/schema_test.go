@@ -5,6 +5,7 @@ package crds
 
 import (
 	"encoding/json"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -55,6 +56,10 @@ func TestObjectsAreKeptAsTheyAreWritten(t *testing.T) {
 		"the version of a reference of a lifecycle": {"policy.clusterpedia.io_pediaclusterlifecycles.yaml", `{"spec": {
 			"source": {"group": "", "version": "v1", "resource": "secrets", "name": "s"}, "template": "b", "creationCondition": "c",
 			"references": [{"key": "k", "group": "", "resource": "secrets", "nameTemplate": "d", "version": "v1"}]}}`},
+		"a saved search": {"search.tripod-k8s.io_savedsearches.yaml", `{
+			"spec": {"parameters": {"groups": "*"}, "intervalSeconds": 60, "threshold": {"moreThan": 0, "forMinutes": 5}, "description": "d"},
+			"status": {"user": "u", "matches": 1, "lastEvaluation": "2026-01-01T00:00:00Z", "observedGeneration": 1,
+				"counting": {"since": "2026-01-01T00:00:00.000000Z", "generation": 1}, "exceededSince": "2026-01-01T00:00:00Z"}}`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			props, object := propsOf(t, test.file), decoded(t, test.object)
@@ -66,6 +71,24 @@ func TestObjectsAreKeptAsTheyAreWritten(t *testing.T) {
 			require.NoError(t, err)
 			assert.Empty(t, validation.ValidateCustomResource(nil, object, validator))
 		})
+	}
+}
+
+func TestSavedSearchesAreBounded(t *testing.T) {
+	validator, _, err := validation.NewSchemaValidator(propsOf(t, "search.tripod-k8s.io_savedsearches.yaml"))
+	require.NoError(t, err)
+	for spec, wrong := range map[string]string{
+		`{}`:                 "spec.parameters",
+		`{"parameters": {}}`: "spec.parameters",
+		`{"parameters": {"groups": "` + strings.Repeat("x", 2049) + `"}}`:                       "spec.parameters.groups",
+		`{"parameters": {"groups": "*"}, "intervalSeconds": 29}`:                                "spec.intervalSeconds",
+		`{"parameters": {"groups": "*"}, "threshold": {"moreThan": -1}}`:                        "spec.threshold.moreThan",
+		`{"parameters": {"groups": "*"}, "description": "` + strings.Repeat("x", 1025) + `"}`:   "spec.description",
+		`{"parameters": {"groups": "*"}, "threshold": {"moreThan": 1, "forMinutes": 99999999}}`: "spec.threshold.forMinutes",
+	} {
+		errs := validation.ValidateCustomResource(nil, decoded(t, `{"spec": `+spec+`}`), validator)
+		require.Len(t, errs, 1, spec)
+		assert.Equal(t, wrong, errs[0].Field)
 	}
 }
 

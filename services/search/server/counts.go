@@ -25,14 +25,28 @@ import (
 func (h *Handler) counts(w http.ResponseWriter, req *http.Request, as representation, patterns []schema.GroupVersionResource,
 	q *query.Query) error {
 	ctx := req.Context()
+	found, behind, err := h.counted(ctx, patterns, q)
+	if err != nil {
+		return err
+	}
+	var a answer
+	a.complete(ctx, found.Page, q)
+	warnBehind(ctx, q, behind)
+	a.setHeader(w.Header())
+	return h.writeCounts(w, req, as, countsAnswer(q, found))
+}
+
+// counted counts the objects of a query as the reader of a request sees them. Behind is whether newer rights may show more.
+func (h *Handler) counted(ctx context.Context, patterns []schema.GroupVersionResource, q *query.Query) (found *store.Counts, behind bool,
+	err error) {
 	release, err := h.searches.take(ctx, turnTimeout)
 	if err != nil {
-		return asStatus(ctx, err)
+		return nil, false, asStatus(ctx, err)
 	}
 	defer release()
 	memory := h.budget.hold(ctx)
 	defer memory.release()
-	found, behind := &store.Counts{}, false
+	found = &store.Counts{}
 	err = h.asReader(ctx, func(v *rights.AccessSet, s *store.Store) error {
 		behind = v.IsBehind()
 		return memory.search(func() error {
@@ -44,16 +58,12 @@ func (h *Handler) counts(w http.ResponseWriter, req *http.Request, as representa
 		})
 	})
 	if err != nil && !errors.Is(err, streams.ErrUnknownKind) { // no cluster has such resources
-		return h.asStatus(ctx, err)
+		return nil, false, h.asStatus(ctx, err)
 	}
 	if q.ResourceVersion > found.Revision {
-		return tooLarge(q.ResourceVersion, found.Revision)
+		return nil, false, tooLarge(q.ResourceVersion, found.Revision)
 	}
-	var a answer
-	a.complete(ctx, found.Page, q)
-	warnBehind(ctx, q, behind)
-	a.setHeader(w.Header())
-	return h.writeCounts(w, req, as, countsAnswer(q, found))
+	return found, behind, nil
 }
 
 func countsAnswer(q *query.Query, found *store.Counts) *v1beta1.ObjectCounts {

@@ -33,6 +33,7 @@ import (
 
 	"github.com/tripod-k8s/tripod/services/search/rights"
 	"github.com/tripod-k8s/tripod/services/search/store"
+	"github.com/tripod-k8s/tripod/services/search/store/storetest"
 	"github.com/tripod-k8s/tripod/services/search/store/streams"
 )
 
@@ -59,7 +60,12 @@ func (c *cluster) grant(fails error, grants ...string) {
 // newCluster has the objects of newStore. West has RBAC that counts, but without any objects.
 func newCluster(t *testing.T) *cluster {
 	t.Helper()
-	c := &cluster{Store: newStore(t), streams: map[string]*streams.Stream{}}
+	return newClusterAt(t, storetest.SQLite(t))
+}
+
+func newClusterAt(t *testing.T, location string) *cluster {
+	t.Helper()
+	c := &cluster{Store: newStoreAt(t, location), streams: map[string]*streams.Stream{}}
 	c.rights = rights.New(c.Store)
 	policy, err := rights.Policy{}.Encode()
 	require.NoError(t, err)

@@ -11,6 +11,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
@@ -24,6 +25,7 @@ import (
 	"github.com/tripod-k8s/tripod/services/search/pediaclusters"
 	"github.com/tripod-k8s/tripod/services/search/policies"
 	"github.com/tripod-k8s/tripod/services/search/rights"
+	"github.com/tripod-k8s/tripod/services/search/saved"
 	"github.com/tripod-k8s/tripod/services/search/shards"
 	"github.com/tripod-k8s/tripod/services/search/store"
 )
@@ -38,6 +40,9 @@ type server struct {
 	handler *Handler
 	// copier is nil if the replica copies nothing.
 	copier *copier
+	// saved is nil if the replica does not serve, and authorizer decides about its requests.
+	saved      *saved.Searches
+	authorizer authorizer.Authorizer
 
 	// migrated is set once the database has the schema of this program.
 	migrated atomic.Bool
@@ -66,6 +71,11 @@ func (s *server) prepare(_ context.Context, e *apiservice.Environment) error {
 	s.rights = rights.New(s.store)
 	registerMetrics(s.store)
 	s.handler = newHandler(s.store, s.rights, nil, newBudget(s.options.AnswerMemory))
+	if s.options.Has(options.Serve) {
+		if s.saved, err = newSaved(s, e.Cluster); err != nil {
+			return err
+		}
+	}
 	if s.options.Has(options.Sync) {
 		s.copier, err = newCopier(s.options, s.store, e.Cluster)
 	}
@@ -115,6 +125,7 @@ func (s *server) run(ctx context.Context, _ *apiservice.Environment) error {
 	defer group.Wait()
 	if s.options.Has(options.Serve) {
 		group.StartWithContext(ctx, s.rights.Run)
+		group.StartWithContext(ctx, s.saved.Run)
 	}
 	if s.copier == nil {
 		return nil

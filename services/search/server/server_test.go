@@ -34,7 +34,12 @@ import (
 // newStore returns a store with three deployments, two pods and a node in two clusters.
 func newStore(t *testing.T) *store.Store {
 	t.Helper()
-	s, err := store.Open(storetest.SQLite(t))
+	return newStoreAt(t, storetest.SQLite(t))
+}
+
+func newStoreAt(t *testing.T, location string) *store.Store {
+	t.Helper()
+	s, err := store.Open(location)
 	require.NoError(t, err)
 	t.Cleanup(func() { s.Close() })
 	require.NoError(t, s.Migrate(t.Context()))

@@ -56,6 +56,7 @@ func Service() apiservice.Service {
 // configure has the service answer requests inside of other requests.
 func (s *server) configure(config *genericapiserver.Config, _ *apiservice.Environment) {
 	configureNested(config, s.rights, s.handler.before)
+	s.authorizer = config.Authorization.Authorizer
 }
 
 func (s *server) checkDatabase(ctx context.Context, _ *apiservice.Environment) error {
