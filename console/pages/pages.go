@@ -31,7 +31,7 @@ var files embed.FS
 var templates = func() map[string]*template.Template {
 	all := map[string]*template.Template{}
 	layout := template.Must(template.ParseFS(files, "templates/layout.html"))
-	for _, name := range []string{"search", "counts", "object", "compare", "services", "explain", "error"} {
+	for _, name := range []string{"search", "counts", "object", "compare", "services", "explain", "saved", "error"} {
 		all[name] = template.Must(template.Must(layout.Clone()).ParseFS(files, "templates/"+name+".html"))
 	}
 	return all
@@ -63,6 +63,7 @@ func New(client *hub.Client, services func(context.Context) ([]up.Status, error)
 	mux.HandleFunc("/object", c.page("object", c.object))
 	mux.HandleFunc("/compare", c.page("compare", c.compare))
 	mux.HandleFunc("/explain", c.page("explain", c.explain))
+	mux.HandleFunc("/saved", c.page("saved", c.saved))
 	if services != nil {
 		mux.HandleFunc("/services", c.page("services", c.showServices))
 	}
