@@ -29,6 +29,9 @@ import (
 // searchGroup is the group of search.
 const searchGroup = "clusterpedia.io"
 
+// Aggregator is the name of the service that is no backend.
+const Aggregator = string(routing.Aggregator)
+
 // User is the one whose request it is. It is the caller if the name is empty.
 type User struct {
 	Name   string
@@ -41,15 +44,20 @@ func (u User) Caller() bool { return u.Name == "" && len(u.Groups) == 0 }
 // Explanation is what would become of a request.
 type Explanation struct {
 	// Request is its method and path, and Attributes what it is to authorizers.
-	Request, Attributes string
+	Request    string `json:"request"`
+	Attributes string `json:"attributes"`
 	// Service would serve it: the name of a service of Tripod, or a text if it is none of these, or if the caller may not know. Rule says why.
-	Service, Rule string
+	Service string `json:"service"`
+	Rule    string `json:"rule"`
 	// Known is whether Service is the name of a service of Tripod.
-	Known bool
+	Known bool `json:"known"`
 	// Allowed is whether the user may do that, by Reason. Asked is false if the caller may not ask that.
-	Asked, Allowed bool
-	Reason         string
-	Notes          []string
+	Asked   bool     `json:"asked"`
+	Allowed bool     `json:"allowed"`
+	Reason  string   `json:"reason"`
+	Notes   []string `json:"notes,omitempty"`
+	// Replicas are those of the service, if the caller asked for them.
+	Replicas []ReplicaState `json:"replicas,omitempty"`
 }
 
 // Explain says what would become of a request. It sends reads of APIServices and discovery, and one access review.

@@ -58,6 +58,7 @@ func newRootCommand() *cobra.Command {
 		newMigrateCommand(),
 		newSearchCommand(),
 		newConsoleCommand(),
+		newExplainRequestCommand(),
 		newNewCommand(),
 		newVersionCommand(),
 	)

@@ -1,0 +1,86 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package explain
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+	"slices"
+
+	dto "github.com/prometheus/client_model/go"
+	"github.com/prometheus/common/expfmt"
+	"github.com/prometheus/common/model"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/client-go/kubernetes"
+)
+
+const (
+	// maxMetrics bounds the metrics of an aggregator.
+	maxMetrics = 32 << 20
+	// endpoints is the metric of an aggregator with the states of replicas.
+	endpoints = "tripod_backend_endpoints"
+)
+
+// preference has the states in which an aggregator sends requests to a replica, the best first. It takes replicas of a later state only if
+// none has an earlier one.
+var preference = []string{"serving", "draining", "busy", "ejected"}
+
+// ReplicaState counts the replicas of a service in a state, as one aggregator sees them.
+type ReplicaState struct {
+	State string `json:"state"`
+	Count int    `json:"count"`
+	// Candidate is whether the aggregator sends requests to them now.
+	Candidate bool `json:"candidate"`
+}
+
+// Replicas returns the states of the replicas of a service in the view of the aggregator that answers, which needs the right to read its
+// metrics. Without it, note says where the states are. A request to several aggregators may be answered by another one.
+func Replicas(ctx context.Context, client kubernetes.Interface, service string) (states []ReplicaState, note string, err error) {
+	stream, err := client.Discovery().RESTClient().Get().AbsPath("/metrics").Stream(ctx)
+	switch {
+	case apierrors.IsForbidden(err):
+		return nil, "You may not read /metrics of the aggregator, whose " + endpoints + " has the states of replicas.", nil
+	case err != nil:
+		return nil, "", fmt.Errorf("cannot read the metrics of the aggregator: %w", err)
+	}
+	defer stream.Close() //nolint:errcheck // it was only read
+	parser := expfmt.NewTextParser(model.UTF8Validation)
+	families, err := parser.TextToMetricFamilies(io.LimitReader(stream, maxMetrics))
+	if err != nil {
+		return nil, "", fmt.Errorf("cannot read the metrics of the aggregator: %w", err)
+	}
+	if families[endpoints] == nil {
+		return nil, "The API server has no metric " + endpoints + ", as aggregators of Tripod do.", nil
+	}
+	return statesOf(families[endpoints], service), "", nil
+}
+
+// statesOf returns the states that a service has replicas in: candidates first.
+func statesOf(family *dto.MetricFamily, service string) (states []ReplicaState) {
+	for _, metric := range family.GetMetric() {
+		labels := map[string]string{}
+		for _, label := range metric.GetLabel() {
+			labels[label.GetName()] = label.GetValue()
+		}
+		if count := int(metric.GetGauge().GetValue()); labels["backend"] == service && count > 0 {
+			states = append(states, ReplicaState{State: labels["state"], Count: count})
+		}
+	}
+	rank := func(s ReplicaState) int {
+		if at := slices.Index(preference, s.State); at >= 0 {
+			return at
+		}
+		return len(preference)
+	}
+	slices.SortFunc(states, func(a, b ReplicaState) int {
+		return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(a.State, b.State))
+	})
+	if len(states) > 0 && rank(states[0]) < len(preference) {
+		states[0].Candidate = true
+	}
+	return states
+}
