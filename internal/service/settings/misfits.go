@@ -21,7 +21,7 @@ import (
 //   - While services of an older version run, the newer ones emulate it. Otherwise they may store fields and versions that the older ones
 //     do not know. The version of the API that most have is in force, or the older one of two that are as frequent.
 //
-// A replica that tells no version fits.
+// A replica that reports no version fits.
 func Misfits(own *backendv1.Settings, replicas map[string]*backendv1.Settings) map[string]string {
 	misfits := map[string]string{}
 	here, known := memberOf("this aggregator", own)

@@ -17,7 +17,7 @@ var oldest = firstFixed[0]
 var ErrTooOld = errors.New("too old for this Kubernetes")
 
 // CheckSupported returns an error if Kubernetes does not support the minor version of etcd. Text that is no version passes: other servers
-// than etcd may tell nothing.
+// than etcd may report none.
 func CheckSupported(text string) error {
 	v, err := version.ParseSemantic(text)
 	if err != nil || v.Major() > oldest.Major() || v.Major() == oldest.Major() && v.Minor() >= oldest.Minor() {
