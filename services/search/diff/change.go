@@ -71,7 +71,7 @@ func newObject(content map[string]any) object {
 		Cluster: annotations[v1beta1.ClusterAnnotation], APIVersion: is.GetAPIVersion(), Kind: is.GetKind(), Namespace: is.GetNamespace(),
 		Name: is.GetName(),
 	}}
-	o.changed, _ = time.Parse(time.RFC3339, annotations[v1beta1.ChangedAtAnnotation]) // a server without it tells no time
+	o.changed, _ = time.Parse(time.RFC3339, annotations[v1beta1.ChangedAtAnnotation]) // a server without it has no time
 	for _, name := range []string{v1beta1.ClusterAnnotation, v1beta1.ChangedAtAnnotation, v1beta1.ResourceVersionAnnotation} {
 		delete(annotations, name)
 	}

@@ -139,7 +139,7 @@ type source struct {
 	choose   func(*metav1.ListOptions)
 	trim     func(*unstructured.Unstructured)
 	bounds   Bounds
-	// reads is told how many bytes of a list were read, and returns an error if they are too many.
+	// reads counts how many bytes of a list were read, and returns an error if they are too many.
 	reads func(bytes int) error
 }
 

@@ -25,7 +25,7 @@ import (
 
 // Errors of objects that are not known.
 var (
-	// ErrUnread says that it is unknown yet whether an object exists. It wraps why, if the cluster refuses to tell.
+	// ErrUnread means that it is unknown yet whether an object exists. It wraps the reason, if the cluster refuses the request.
 	ErrUnread   = errors.New("was not read yet")
 	ErrNotFound = errors.New("does not exist")
 )
@@ -190,7 +190,7 @@ type follower struct {
 	// sizes.
 	sizes         map[string]int
 	bytes, listed int
-	// memory counts it. changed and cancel tell of its end.
+	// memory counts it. changed and cancel report its end.
 	memory  *pool
 	changed func()
 	cancel  context.CancelFunc

@@ -83,7 +83,7 @@ func (l *Limits) control(_, address string, _ syscall.RawConn) error {
 
 // client returns an HTTP client for a member, and the configuration of what uses it. The transport of the hub's configuration knows by
 // itself where to connect.
-func (e *entrance) client(config *rest.Config) (*http.Client, error) {
+func (e *memberLimiter) client(config *rest.Config) (*http.Client, error) {
 	next, err := e.roundTripper(config)
 	if err != nil {
 		return nil, err
@@ -92,11 +92,11 @@ func (e *entrance) client(config *rest.Config) (*http.Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &http.Client{Transport: &guard{entrance: e, next: next, bulk: bulk}, CheckRedirect: refuseRedirect}, nil
+	return &http.Client{Transport: &guard{memberLimiter: e, next: next, bulk: bulk}, CheckRedirect: refuseRedirect}, nil
 }
 
 // roundTripper returns what sends requests with the credentials of a configuration, on connections of its own.
-func (e *entrance) roundTripper(config *rest.Config) (http.RoundTripper, error) {
+func (e *memberLimiter) roundTripper(config *rest.Config) (http.RoundTripper, error) {
 	if config.Transport != nil {
 		return rest.TransportFor(config)
 	}
@@ -108,7 +108,7 @@ func (e *entrance) roundTripper(config *rest.Config) (http.RoundTripper, error) 
 }
 
 // transport is like that of client-go, without proxies from the environment, and with bounds.
-func (e *entrance) transport(config *rest.Config) (http.RoundTripper, error) {
+func (e *memberLimiter) transport(config *rest.Config) (http.RoundTripper, error) {
 	tls, err := rest.TLSConfigFor(config)
 	if err != nil {
 		return nil, err

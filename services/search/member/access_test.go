@@ -78,7 +78,7 @@ func TestNoNameHidesAnAddress(t *testing.T) {
 // newMember returns a member that does not run.
 func newMember(t *testing.T, config *rest.Config, change func(*Limits)) *Member {
 	t.Helper()
-	m, err := New("east", config, Everything, Dependencies{Store: newStore(t), Door: newDoor(t, change)})
+	m, err := New("east", config, Everything, Dependencies{Store: newStore(t), Limiter: newLimiter(t, change)})
 	require.NoError(t, err)
 	return m
 }
@@ -98,7 +98,7 @@ func TestTheTokenGoesNowhereElse(t *testing.T) {
 				w.WriteHeader(code)
 			}))
 			m := newMember(t, &rest.Config{Host: member.URL, BearerToken: "token", TLSClientConfig: rest.TLSClientConfig{Insecure: true}}, nil)
-			s := source{client: m.client, door: m.door, resource: configMaps}
+			s := source{client: m.client, limiter: m.limiter, resource: configMaps}
 			_, _, err := m.discover(t.Context())
 			require.ErrorIs(t, err, errRedirect)
 			_, _, _, err = s.page(t.Context(), "", nil)
@@ -114,7 +114,7 @@ func TestTheTokenGoesNowhereElse(t *testing.T) {
 
 func TestAProxyOfTheEnvironmentIsNotAsked(t *testing.T) {
 	m := newMember(t, &rest.Config{Host: "https://10.0.0.1", TLSClientConfig: rest.TLSClientConfig{Insecure: true}}, nil)
-	transport, err := m.door.transport(&rest.Config{Host: "https://10.0.0.1"})
+	transport, err := m.limiter.transport(&rest.Config{Host: "https://10.0.0.1"})
 	require.NoError(t, err)
 	assert.Nil(t, transport.(*http.Transport).Proxy)
 }

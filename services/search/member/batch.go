@@ -44,11 +44,11 @@ func (b *batch) add(ctx context.Context, r read) error {
 	if r.change != nil {
 		size = len(r.change.JSON)
 	}
-	n := b.door.weight(size)
-	if !b.door.tryHold(n) {
+	n := b.limiter.weight(size)
+	if !b.limiter.tryHold(n) {
 		err := b.flush(ctx)
 		if err == nil {
-			err = b.door.hold(ctx, n)
+			err = b.limiter.hold(ctx, n)
 		}
 		if err != nil {
 			r.done()
@@ -73,8 +73,8 @@ func (b *batch) add(ctx context.Context, r read) error {
 		b.due = time.After(batchTime)
 	}
 	if b.listing != 0 && r.change != nil {
-		if b.listedObjects++; b.listedObjects > b.door.Objects {
-			return limited("objects", "member-max-objects", "the list has more than %d objects", b.door.Objects)
+		if b.listedObjects++; b.listedObjects > b.limiter.Objects {
+			return limited("objects", "member-max-objects", "the list has more than %d objects", b.limiter.Objects)
 		}
 	}
 	if len(b.Changes) >= batchSize || b.bytes >= batchBytes || len(b.large) > 0 || r.listed {
@@ -85,7 +85,7 @@ func (b *batch) add(ctx context.Context, r read) error {
 
 // drop gives the memory of a batch back.
 func (b *batch) drop() {
-	b.door.release(b.held)
+	b.limiter.release(b.held)
 	for i := range b.large {
 		b.large[i].done()
 	}
@@ -174,7 +174,7 @@ func (s *stream) write(ctx context.Context, batch store.Batch) error {
 
 func (s *stream) put(ctx context.Context, batch store.Batch) error {
 	return s.keepTrying(ctx, func() error {
-		return s.door.write(ctx, func() error { return s.store.Write(ctx, s.target, batch) })
+		return s.limiter.write(ctx, func() error { return s.store.Write(ctx, s.target, batch) })
 	})
 }
 

@@ -110,7 +110,7 @@ func TestAMemberCanBeLookedAtWhileItRemoves(t *testing.T) {
 	m, _ := run(t, f, s)
 	eventually(t, s, "a")
 	for range writesAtOnce {
-		m.door.writes <- struct{}{}
+		m.limiter.writes <- struct{}{}
 	}
 	f.do(func() { f.resources = nil })
 	require.Eventually(t, func() bool {
@@ -119,7 +119,7 @@ func TestAMemberCanBeLookedAtWhileItRemoves(t *testing.T) {
 	}, time.Minute, 10*time.Millisecond)
 	assert.Equal(t, []string{"a"}, names(t, s), "the removal waits for its turn")
 	for range writesAtOnce {
-		<-m.door.writes
+		<-m.limiter.writes
 	}
 	eventually(t, s)
 }
@@ -156,10 +156,10 @@ func TestASilentWatchIsOpenedAnew(t *testing.T) {
 // TestWhatAMemberHasSentIsMissingUntilItIsWritten has an event wait until its member may send more, and another one that has come in part.
 func TestWhatAMemberHasSentIsMissingUntilItIsWritten(t *testing.T) {
 	for name, hold := range map[string]func(f *fakeMember, m *Member){
-		"at the door": func(_ *fakeMember, m *Member) {
-			m.door.rate.SetBurst(1)
-			m.door.rate.SetLimit(1e-9)
-			m.door.rate.Allow()
+		"at the limiter": func(_ *fakeMember, m *Member) {
+			m.limiter.rate.SetBurst(1)
+			m.limiter.rate.SetLimit(1e-9)
+			m.limiter.rate.Allow()
 		},
 		"in part": func(f *fakeMember, _ *Member) { f.half = "c" },
 	} {
@@ -201,7 +201,7 @@ func TestWhatHasComeIsHeardWithItsLastEvent(t *testing.T) {
 			all.WriteString(part)
 			ends = append(ends, all.Len())
 		}
-		i := newItems(t.Context(), newDoor(t, nil).entrance(), &chunks{text: all.String(), ends: ends}, nil)
+		i := newItems(t.Context(), newLimiter(t, nil).forMember(), &chunks{text: all.String(), ends: ends}, nil)
 		i.quiet, i.follows = true, &following{}
 		var got []bool
 		for range want {

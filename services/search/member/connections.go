@@ -86,7 +86,7 @@ func (c *connections) awaitRoom(ctx context.Context) error {
 			return nil
 		}
 		if ctx.Err() != nil {
-			return limited("connections", "", "the API server takes no further requests on more than %d connections", idleConnections)
+			return limited("connections", "", "the API server takes no more requests on more than %d connections", idleConnections)
 		}
 	}
 }

@@ -78,7 +78,7 @@ func TestAMemberSaysNotHowManyConnectionsSearchHas(t *testing.T) {
 	} {
 		t.Run(fmt.Sprint(test.onConnection), func(t *testing.T) {
 			m, opened, refused, end := opensWatches(t, watches, test.onConnection)
-			of := m.door.connections
+			of := m.limiter.connections
 			t.Logf("%d watches, %d refused; %d connections, %d with watches", opened, refused, of.open.Load(), of.carriers.Load())
 			assert.Equal(t, test.refuses, refused > 0)
 			assert.LessOrEqual(t, of.open.Load(), test.most)
@@ -128,13 +128,13 @@ func TestTheKernelKeepsLittleOfAnAnswer(t *testing.T) {
 	}))
 	config := served(t, server)
 	m := newMember(t, config, nil)
-	transport, err := m.door.transport(config)
+	transport, err := m.limiter.transport(config)
 	require.NoError(t, err)
 	var conn net.Conn
 	ctx := httptrace.WithClientTrace(t.Context(), &httptrace.ClientTrace{GotConn: func(got httptrace.GotConnInfo) { conn = got.Conn }})
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, server.URL, http.NoBody)
 	require.NoError(t, err)
-	resp, sent, err := m.door.connections.send(transport, m.door.connections.connecting, req)
+	resp, sent, err := m.limiter.connections.send(transport, m.limiter.connections.connecting, req)
 	require.NoError(t, err)
 	defer resp.Body.Close()
 	defer sent.end()
@@ -154,7 +154,7 @@ func TestRequestsThatWaitForConnectionsKeepNoOtherFromItsOwn(t *testing.T) {
 		io.WriteString(w, `{"metadata":{"resourceVersion":"1"},"items":[]}`) //nolint:errcheck // the client is gone
 	})
 	for range connectsAtOnce {
-		m.door.connections.inBulk <- struct{}{}
+		m.limiter.connections.inBulk <- struct{}{}
 	}
 	s := m.source()
 	s.resource = kindOfRoleBindings.GroupVersionResource
@@ -165,5 +165,5 @@ func TestRequestsThatWaitForConnectionsKeepNoOtherFromItsOwn(t *testing.T) {
 	ended, end := context.WithCancel(t.Context())
 	end()
 	require.Error(t, readAll(ended, m.source(), "list"), "it waits")
-	assert.Zero(t, m.door.connections.requests.Load())
+	assert.Zero(t, m.limiter.connections.requests.Load())
 }

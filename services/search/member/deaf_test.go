@@ -131,8 +131,8 @@ func (d *deaf) answer(framer *http2.Framer) (streams []uint32) {
 	return streams
 }
 
-// TestAMemberThatReadsNothingHoldsNoWatch has an API server whose connection takes no bytes: what ends a request has to be sent, too. It ends with the
-// time for that, or with the member.
+// TestAMemberThatReadsNothingHoldsNoWatch has an API server whose connection takes no bytes: what ends a request has to be sent, too. It
+// ends with the time for that, or with the member.
 func TestAMemberThatReadsNothingHoldsNoWatch(t *testing.T) {
 	for name, times := range map[string]struct{ write, end time.Duration }{
 		"that takes nothing": {100 * time.Millisecond, time.Hour}, "of a member that has ended": {time.Hour, 100 * time.Millisecond},
@@ -150,9 +150,9 @@ func endDeaf(t *testing.T, writeTime, endTime time.Duration) {
 	server.Config.TLSNextProto = map[string]func(*http.Server, *tls.Conn, http.Handler){
 		"h2": func(_ *http.Server, conn *tls.Conn, _ http.Handler) { d.serve(conn) },
 	}
-	door := newDoor(t, nil)
-	door.writeTime, door.endTime = writeTime, endTime
-	m, err := New("deaf", served(t, server), Everything, Dependencies{Store: newStore(t), Door: door})
+	limiter := newLimiter(t, nil)
+	limiter.writeTime, limiter.endTime = writeTime, endTime
+	m, err := New("deaf", served(t, server), Everything, Dependencies{Store: newStore(t), Limiter: limiter})
 	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()

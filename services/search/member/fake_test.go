@@ -234,17 +234,17 @@ func (f *fakeMember) watch(w http.ResponseWriter, resourceVersion string, initia
 	}
 }
 
-// newDoor returns a door that takes members on this machine, with limits that are changed.
-func newDoor(t *testing.T, change func(*Limits)) *Door {
+// newLimiter returns a limiter that takes members on this machine, with limits that are changed.
+func newLimiter(t *testing.T, change func(*Limits)) *Limiter {
 	t.Helper()
 	limits := Standard()
 	limits.Allow = []string{allowHTTP, allowLoopback}
 	if change != nil {
 		change(&limits)
 	}
-	door, err := NewDoor(limits)
+	limiter, err := NewLimiter(limits)
 	require.NoError(t, err)
-	return door
+	return limiter
 }
 
 func newStore(t *testing.T) *store.Store {
@@ -265,7 +265,7 @@ func run(t *testing.T, f *fakeMember, s *store.Store) (m *Member, stop func()) {
 // runShare is run for one of several replicas.
 func runShare(t *testing.T, f *fakeMember, s *store.Store, share *shards.Shards) (m *Member, stop func()) {
 	t.Helper()
-	m, err := New("east", &rest.Config{Host: f.URL}, Everything, Dependencies{Store: s, Shards: share, Door: newDoor(t, nil)})
+	m, err := New("east", &rest.Config{Host: f.URL}, Everything, Dependencies{Store: s, Shards: share, Limiter: newLimiter(t, nil)})
 	require.NoError(t, err)
 	m.discoveryInterval = 50 * time.Millisecond
 	ctx, cancel := contextFor(t)

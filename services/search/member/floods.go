@@ -72,7 +72,7 @@ func (s *stream) floods(namespace string, changes int) (why error, first bool) {
 	if namespace == "" || !s.decidesRights() {
 		return nil, false
 	}
-	if !s.flooded[namespace] && s.door.namespaces.allow(namespace, changes) {
+	if !s.flooded[namespace] && s.limiter.namespaces.allow(namespace, changes) {
 		return nil, false
 	}
 	why = &LimitError{Limit: "namespace-changes", Flag: "member-max-changes", Message: "the RBAC objects of the namespace change too often"}

@@ -30,8 +30,8 @@ func (s *stream) unreadable(t *testing.T) (namespaces []string) {
 	return namespaces
 }
 
-// TestANamespaceThatFloodsClosesNoOther has somebody change a RoleBinding in one namespace again and again. Search drops that, hears of all else, and
-// reads what has become of the namespace with the next list.
+// TestANamespaceThatFloodsClosesNoOther has a user change a RoleBinding in one namespace again and again. Search drops that, hears of all
+// else, and reads what has become of the namespace with the next list.
 func TestANamespaceThatFloodsClosesNoOther(t *testing.T) {
 	for name, streaming := range map[string]bool{"by streaming lists": true, "by lists": false} {
 		t.Run(name, func(t *testing.T) {
@@ -44,7 +44,7 @@ func TestANamespaceThatFloodsClosesNoOther(t *testing.T) {
 			f.put("a", "b", "noisy", "other")
 			s := roleBindings(t, f, nil)
 			s.lateAfter = time.Second
-			s.door.namespaces.limit, s.door.namespaces.burst = 0, 5
+			s.limiter.namespaces.limit, s.limiter.namespaces.burst = 0, 5
 			run := func() (stop func()) {
 				ctx, cancel := contextFor(t)
 				done := make(chan struct{})
@@ -75,7 +75,7 @@ func TestANamespaceThatFloodsClosesNoOther(t *testing.T) {
 			require.NoError(t, err)
 			assert.Empty(t, next.ResourceVersion, "the next writer lists")
 			s.target = nil
-			s.door.namespaces = newNamespaceRates(100, 100)
+			s.limiter.namespaces = newNamespaceRates(100, 100)
 			defer run()()
 			hasEventually(t, s.store, "b")
 			assert.Empty(t, s.unreadable(t))
@@ -89,7 +89,7 @@ func TestAWatchThatHasDroppedEventsIsReadAnew(t *testing.T) {
 	f.wrong = map[string]string{"noisy": `{"metadata":{"name":"noisy","namespace":"tenant"}}`}
 	f.put("a", "noisy")
 	s := roleBindings(t, f, nil)
-	s.door.namespaces.limit, s.door.namespaces.burst = 0, 5
+	s.limiter.namespaces.limit, s.limiter.namespaces.burst = 0, 5
 	copyUntil(t, s, f, func() { hasEventually(t, s.store, "a", "noisy") }) //nolint:errcheck // its end is no error or one, by its moment
 	lists := f.count("initial")
 	ended := make(chan error, 1)
@@ -103,23 +103,24 @@ func TestAWatchThatHasDroppedEventsIsReadAnew(t *testing.T) {
 	f.CloseClientConnections()
 	t.Log("the connection has ended:", <-ended)
 	require.Equal(t, lists, f.count("initial"))
-	s.door.namespaces = newNamespaceRates(100, 100)
+	s.limiter.namespaces = newNamespaceRates(100, 100)
 	copyUntil(t, s, f, func() { hasEventually(t, s.store, "a", "noisy") }) //nolint:errcheck // as above
 	assert.Equal(t, lists+1, f.count("initial"))
 	assert.Empty(t, s.unreadable(t))
 }
 
-// TestWhatSearchDropsCostsLittle has the events of a namespace count for the rate of its cluster before it floods, and then no more than as read.
+// TestWhatSearchDropsCostsLittle has the events of a namespace count for the rate of its cluster before it floods, and then no more than as
+// read.
 func TestWhatSearchDropsCostsLittle(t *testing.T) {
 	s := roleBindings(t, newFakeMember(t), nil)
 	large := []byte(`{"metadata":{"name":"a","namespace":"tenant","annotations":{"a":"` + strings.Repeat("x", 256<<10) + `"}}}`)
-	s.door.namespaces.limit, s.door.namespaces.burst = 0, 100
+	s.limiter.namespaces.limit, s.limiter.namespaces.burst = 0, 100
 	cost := func() float64 {
-		s.door.rate.SetLimit(0)
-		before := s.door.rate.Tokens()
+		s.limiter.rate.SetLimit(0)
+		before := s.limiter.rate.Tokens()
 		_, _, err := s.change(large, changedObject)
 		require.NoError(t, err)
-		return before - s.door.rate.Tokens()
+		return before - s.limiter.rate.Tokens()
 	}
 	for range 4 { // the last one is too much, and written in the place of the object
 		assert.InDelta(t, (rightsRate-1)*33, cost(), 0.1)

@@ -14,7 +14,7 @@ import (
 	"github.com/tripod-k8s/tripod/services/search/store"
 )
 
-// errSilent says that a watch has said nothing for long.
+// errSilent means that a watch has sent nothing for long.
 var errSilent = errors.New("the watch is silent")
 
 // follow copies the events of a watch. With initial, the watch begins with a streaming list, which listing marks.
@@ -130,7 +130,7 @@ type read struct {
 	change *store.Change
 	// resourceVersion is where a watch goes on after the event.
 	resourceVersion string
-	// syncedAt is up to when the event and those before it are all that the member has said, in each namespace if they are watched one by one.
+	// syncedAt is up to when the event and those before it are all that the member has sent, in each namespace if they are watched one by one.
 	// It is zero if that is not known.
 	syncedAt time.Time
 	// listed is set at the end of a streaming list.
@@ -173,7 +173,7 @@ const (
 // that has no name. A watch cannot go on after such an object, because any object of the store may be an older state of it.
 func (s *stream) change(object []byte, how occasion) (change *store.Change, resourceVersion string, err error) {
 	var o store.Object
-	s.door.decode(func() { o, err = NewObject(s.cluster, s.kind, object) })
+	s.limiter.decode(func() { o, err = NewObject(s.cluster, s.kind, object) })
 	resourceVersion = o.ResourceVersion
 	if err == nil && resourceVersion == "" {
 		o.ResourceVersion = versionOfText(o.JSON)
@@ -209,17 +209,17 @@ func (s *stream) change(object []byte, how occasion) (change *store.Change, reso
 func (s *stream) charge(o *store.Object, size int, how occasion) (flood error, first bool) {
 	rows := len(o.Labels) + len(o.Owners)
 	if !s.decidesRights() {
-		s.door.charge(rows / changeRows)
+		s.limiter.charge(rows / changeRows)
 		return nil, false
 	}
 	rows /= rowsOfRights
 	if how == listedObject {
-		s.door.charge(rightsRate * rows)
+		s.limiter.charge(rightsRate * rows)
 		return nil, false
 	}
 	changes := 1 + size/changeSize + rows
 	if flood, first = s.floods(o.Namespace, changes); flood == nil || first {
-		s.door.charge((rightsRate-1)*changes + rows)
+		s.limiter.charge((rightsRate-1)*changes + rows)
 	}
 	return flood, first
 }

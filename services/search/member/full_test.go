@@ -27,10 +27,10 @@ var kindOfRoleBindings = streams.Kind{GroupVersionResource: rbacv1.SchemeGroupVe
 // roleBindings returns the stream of RoleBindings of a member.
 func roleBindings(t *testing.T, f *fakeMember, change func(*Limits)) *stream {
 	t.Helper()
-	m, err := New("east", &rest.Config{Host: f.URL}, Everything, Dependencies{Store: newStore(t), Door: newDoor(t, change)})
+	m, err := New("east", &rest.Config{Host: f.URL}, Everything, Dependencies{Store: newStore(t), Limiter: newLimiter(t, change)})
 	require.NoError(t, err)
 	require.NoError(t, m.store.SetRights(t.Context(), "east", "{}"))
-	return newStream("east", kindOfRoleBindings, source{client: m.client, door: m.door, resource: kindOfRoleBindings.GroupVersionResource}, m.store)
+	return newStream("east", kindOfRoleBindings, source{client: m.client, limiter: m.limiter, resource: kindOfRoleBindings.GroupVersionResource}, m.store)
 }
 
 // fill has the cluster have two objects of another resource.
@@ -61,7 +61,7 @@ func (s *stream) closed(t *testing.T) (why string) {
 	return why
 }
 
-// TestAFullClusterHearsOfRevokedRights has somebody write so many objects that search keeps no more of the cluster. Others lose rights all
+// TestAFullClusterHearsOfRevokedRights has a user write so many objects that search keeps no more of the cluster. Others lose rights all
 // the same, without another list: the watch goes on.
 func TestAFullClusterHearsOfRevokedRights(t *testing.T) {
 	for name, streaming := range map[string]bool{"by streaming lists": true, "by lists": false} {
@@ -128,7 +128,7 @@ func TestAListInAFullClusterIsFollowed(t *testing.T) {
 	t.Log("the copy was cancelled:", <-failed)
 }
 
-// TestWhatCannotBeReadClosesRights has somebody send what search does not read to its end. What has become of the rights that were copied
+// TestWhatCannotBeReadClosesRights has a cluster send what search does not read to its end. What has become of the rights that were copied
 // before is not known.
 func TestWhatCannotBeReadClosesRights(t *testing.T) {
 	f := newFakeMember(t)

@@ -39,7 +39,7 @@ const (
 
 // guard is between client-go and a member. It refuses redirects, decompresses with a limit, and bounds each answer.
 type guard struct {
-	*entrance
+	*memberLimiter
 	// next is for few requests, and bulk for those that copy objects: there may be many of these, and they may wait for long until search
 	// reads on.
 	next, bulk http.RoundTripper
@@ -163,7 +163,7 @@ func (r *round) current() *permit {
 }
 
 // read counts bytes as they come, and waits for memory once there are many.
-func (r *round) read(ctx context.Context, e *entrance, n int) error {
+func (r *round) read(ctx context.Context, e *memberLimiter, n int) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.bytes += int64(n); r.bytes > e.DocumentSize.Value() {
@@ -173,7 +173,7 @@ func (r *round) read(ctx context.Context, e *entrance, n int) error {
 }
 
 // hold waits for memory if a round is large. The caller has locked the round.
-func (r *round) hold(ctx context.Context, e *entrance, large bool) (err error) {
+func (r *round) hold(ctx context.Context, e *memberLimiter, large bool) (err error) {
 	if large && r.permit == nil {
 		if r.permit, err = e.holdLarge(ctx, r.lost); err == nil {
 			r.permit.within(e.Timeout)
@@ -183,7 +183,7 @@ func (r *round) hold(ctx context.Context, e *entrance, large bool) (err error) {
 }
 
 // add counts what a document has, before it is decoded.
-func (r *round) add(ctx context.Context, e *entrance, path, contentType string, text []byte) error {
+func (r *round) add(ctx context.Context, e *memberLimiter, path, contentType string, text []byte) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	before := r.objects
@@ -210,7 +210,7 @@ func (r *round) add(ctx context.Context, e *entrance, path, contentType string, 
 // roundReader reads a document of a round.
 type roundReader struct {
 	ctx context.Context //nolint:containedctx // that of the request
-	*entrance
+	*memberLimiter
 	from io.Reader
 }
 
@@ -219,7 +219,7 @@ func (r *roundReader) Read(into []byte) (int, error) {
 	permit.awaits()
 	n, err := r.from.Read(into)
 	permit.came(n)
-	if failed := r.round.read(r.ctx, r.entrance, n); failed != nil {
+	if failed := r.round.read(r.ctx, r.memberLimiter, n); failed != nil {
 		return 0, failed
 	}
 	return n, err
@@ -228,10 +228,10 @@ func (r *roundReader) Read(into []byte) (int, error) {
 // permitReader reads a document by itself.
 type permitReader struct {
 	*holder
-	ctx   context.Context //nolint:containedctx // that of the request
-	door  *entrance
-	from  io.Reader
-	count int
+	ctx     context.Context //nolint:containedctx // that of the request
+	limiter *memberLimiter
+	from    io.Reader
+	count   int
 }
 
 func (r *permitReader) Read(into []byte) (int, error) {
@@ -239,7 +239,7 @@ func (r *permitReader) Read(into []byte) (int, error) {
 	n, err := r.from.Read(into)
 	r.permit.came(n)
 	if r.count += n; r.count > smallObject {
-		if failed := r.hold(r.ctx, r.door); failed != nil {
+		if failed := r.hold(r.ctx, r.limiter); failed != nil {
 			return 0, failed
 		}
 	}
@@ -279,13 +279,13 @@ func (g *guard) RoundTrip(req *http.Request) (*http.Response, error) {
 	defer resp.Body.Close() //nolint:errcheck // it was read
 	body := io.Reader(&clockReader{slow, resp.Body})
 	if held, _ := ctx.Value(holderKey{}).(*holder); kind == discovered {
-		body = &roundReader{ctx, g.entrance, body}
+		body = &roundReader{ctx, g.memberLimiter, body}
 	} else if held != nil {
-		body = &permitReader{holder: held, ctx: ctx, door: g.entrance, from: body}
+		body = &permitReader{holder: held, ctx: ctx, limiter: g.memberLimiter, from: body}
 	}
 	text, err := g.document(req.URL.Path, body)
 	if err == nil && kind == discovered && resp.StatusCode < 300 {
-		err = g.round.add(ctx, g.entrance, req.URL.Path, resp.Header.Get("Content-Type"), text)
+		err = g.round.add(ctx, g.memberLimiter, req.URL.Path, resp.Header.Get("Content-Type"), text)
 	}
 	g.charge(len(text) / changeSize)
 	if err != nil {

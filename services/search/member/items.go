@@ -31,8 +31,8 @@ type item struct {
 	text jsontext.Value
 	// release gives memory back once the item is in the database. It is nil for small items.
 	release func()
-	// place is given back once a batch has memory for the item. It is nil for tiny items, and for large ones.
-	place *objectPlace
+	// slot is given back once a batch has memory for the item. It is nil for tiny items, and for large ones.
+	slot *objectSlot
 }
 
 func (i *item) done() {
@@ -44,8 +44,8 @@ func (i *item) done() {
 
 // left is called when a batch has memory for the item. It may be called again.
 func (i *item) left() {
-	if i.place != nil {
-		i.place.leave()
+	if i.slot != nil {
+		i.slot.leave()
 	}
 }
 
@@ -61,19 +61,19 @@ type items struct {
 }
 
 // newItems reads a body. end ends its request.
-func newItems(ctx context.Context, door *entrance, body io.Reader, end context.CancelCauseFunc) *items {
+func newItems(ctx context.Context, limiter *memberLimiter, body io.Reader, end context.CancelCauseFunc) *items {
 	ctx, cancel := context.WithCancelCause(ctx)
-	m := &meter{ctx: ctx, door: door, from: body, rate: door.rate}
+	m := &meter{ctx: ctx, limiter: limiter, from: body, rate: limiter.rate}
 	m.end = func(why error) {
 		cancel(why)
 		if end != nil {
 			end(why)
 		}
 	}
-	m.slow = newClock(door.Timeout, func() {
+	m.slow = newClock(limiter.Timeout, func() {
 		m.end(&LimitError{
 			Limit: limitTime, Flag: "member-timeout",
-			Message: fmt.Sprintf("the answer stands still, or an object takes longer than %s", door.Timeout),
+			Message: fmt.Sprintf("the answer stands still, or an object takes longer than %s", limiter.Timeout),
 		})
 	})
 	return &items{meter: m, json: jsontext.NewDecoder(m, asSent)}
@@ -185,7 +185,7 @@ func (i *items) next(to func(item) error) error {
 	return err
 }
 
-// shrink gives the buffer of a large item back, with a decoder that is at the same place: between two events, or in the array of a list. It
+// shrink gives the buffer of a large item back, with a decoder that is at the same slot: between two events, or in the array of a list. It
 // reads nothing of the member: an array of a text is complete without what follows, unlike that of a number.
 func (i *items) shrink() {
 	kept := slices.Concat(i.json.UnreadBuffer(), i.kept.Bytes())
@@ -210,9 +210,9 @@ func (i *items) caughtUp() {
 
 // meter counts the bytes of an item as they come. Those of the next one may be among them.
 type meter struct {
-	ctx  context.Context //nolint:containedctx // that of the stream
-	door *entrance
-	from io.Reader
+	ctx     context.Context //nolint:containedctx // that of the stream
+	limiter *memberLimiter
+	from    io.Reader
 	// rate is that at which the member may send items.
 	rate *rate.Limiter
 	// quiet is set for watches, in which nothing needs to come between two items.
@@ -225,9 +225,9 @@ type meter struct {
 	// permit is not nil if the item is large, and end ends the request.
 	permit *permit
 	end    context.CancelCauseFunc
-	// place is that of an item which is not tiny, until it has a permit. decides is set for objects that decide what readers see: they need no
-	// places. group is the API group of others.
-	place   *objectPlace
+	// slot is that of an item which is not tiny, until it has a permit. decides is set for objects that decide what readers see: they need no
+	// slots. group is the API group of others.
+	slot    *objectSlot
 	decides bool
 	group   string
 	// unpaid are bytes that were read and count for nothing yet.
@@ -255,7 +255,7 @@ func (m *meter) working(read func() error) error {
 }
 
 func (m *meter) work() error {
-	err := m.door.work(m.ctx)
+	err := m.limiter.work(m.ctx)
 	m.works = err == nil
 	return err
 }
@@ -263,7 +263,7 @@ func (m *meter) work() error {
 func (m *meter) rest() {
 	if m.works {
 		m.works = false
-		m.door.rest()
+		m.limiter.rest()
 	}
 }
 
@@ -282,7 +282,7 @@ func (m *meter) pay() {
 // begin begins an item of which some bytes were read.
 func (m *meter) begin(read int) {
 	m.count = int64(read)
-	m.slow.set(m.door.Timeout)
+	m.slow.set(m.limiter.Timeout)
 	m.begun = !m.quiet || read > 0
 }
 
@@ -335,8 +335,8 @@ func (m *meter) awaitQuietly(into []byte) (int, error) {
 
 // finish ends an item. The caller has to call done.
 func (m *meter) finish() (read item) {
-	if read.place, m.place = m.place, nil; read.place != nil {
-		read.place.isRead()
+	if read.slot, m.slot = m.slot, nil; read.slot != nil {
+		read.slot.isRead()
 	}
 	if m.permit != nil {
 		m.permit.complete()
@@ -384,32 +384,32 @@ func (m *meter) read(into []byte) (int, error) {
 	return n, err
 }
 
-// makeRoom waits for a place if the item is not tiny, and for a permit if it is large.
+// makeRoom waits for a slot if the item is not tiny, and for a permit if it is large.
 func (m *meter) makeRoom() (err error) {
 	if m.permit != nil {
 		return nil
 	}
-	if m.count > tinyObject && m.place == nil && !m.decides {
-		if m.place, err = m.door.place(m.ctx, m.group, func() { m.slow.hurry(m.door.patience) }); err != nil {
+	if m.count > tinyObject && m.slot == nil && !m.decides {
+		if m.slot, err = m.limiter.slot(m.ctx, m.group, func() { m.slow.hurry(m.limiter.patience) }); err != nil {
 			return err
 		}
 	}
 	if m.count <= smallObject {
 		return nil
 	}
-	if m.place != nil {
-		m.place.park(func() {
+	if m.slot != nil {
+		m.slot.park(func() {
 			m.end(limited(limitTime, "", "too many large objects of the cluster come at once"))
 		})
 	}
-	if m.permit, err = m.door.holdLarge(m.ctx, m.end); err != nil {
+	if m.permit, err = m.limiter.holdLarge(m.ctx, m.end); err != nil {
 		return err
 	}
-	if m.place != nil {
-		m.place.leave()
-		m.place = nil
+	if m.slot != nil {
+		m.slot.leave()
+		m.slot = nil
 	}
-	m.slow.set(m.door.Timeout) // its pace counts
+	m.slow.set(m.limiter.Timeout) // its pace counts
 	return nil
 }
 
@@ -436,8 +436,8 @@ func (m *meter) await(into []byte) (int, error) {
 
 // check refuses an item that is too large.
 func (m *meter) check(size int64) error {
-	if size <= m.door.ObjectSize.Value() {
+	if size <= m.limiter.ObjectSize.Value() {
 		return nil
 	}
-	return limited("object-size", "member-max-object-size", "an object has more than %s", &m.door.ObjectSize)
+	return limited("object-size", "member-max-object-size", "an object has more than %s", &m.limiter.ObjectSize)
 }

@@ -19,8 +19,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestNothingHasToFollowAnEvent holds that a watch may be quiet after the line break with which API servers end an event, whether that comes with the event
-// or later. A part of the next event has to end in time, and so have many blanks.
+// TestNothingHasToFollowAnEvent holds that a watch may be quiet after the line break with which API servers end an event, whether that
+// comes with the event or later. A part of the next event has to end in time, and so have many blanks.
 func TestNothingHasToFollowAnEvent(t *testing.T) {
 	for name, test := range map[string]struct {
 		text  string
@@ -34,7 +34,7 @@ func TestNothingHasToFollowAnEvent(t *testing.T) {
 	} {
 		for how, reader := range map[string]func(io.Reader) io.Reader{"at once": func(r io.Reader) io.Reader { return r }, "byte by byte": iotest.OneByteReader} {
 			t.Run(name+" "+how, func(t *testing.T) {
-				i := newItems(t.Context(), newDoor(t, nil).entrance(), reader(strings.NewReader(test.text)), nil)
+				i := newItems(t.Context(), newLimiter(t, nil).forMember(), reader(strings.NewReader(test.text)), nil)
 				i.quiet = true
 				require.NoError(t, i.next(func(item) error { return nil }))
 				require.Error(t, i.next(func(item) error { return nil }), "that is all")
@@ -64,7 +64,7 @@ func TestAListThatStandsStillEnds(t *testing.T) {
 				io.WriteString(w, text) //nolint:errcheck // the client is gone
 				stop(w, req)
 			})
-			m.door.Timeout = 20 * time.Millisecond
+			m.limiter.Timeout = 20 * time.Millisecond
 			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 			defer cancel()
 			_, _, _, err := m.source().page(ctx, "", func(i item) error { i.done(); return nil })
@@ -74,7 +74,7 @@ func TestAListThatStandsStillEnds(t *testing.T) {
 	}
 }
 
-// chunks reads a text in pieces that end at these places.
+// chunks reads a text in pieces that end at these slots.
 type chunks struct {
 	text string
 	at   int
@@ -117,7 +117,7 @@ func listOf(sizes []int) (text string, items []string, ends []int) {
 func sameItems(t *testing.T, sizes, ends []int) {
 	t.Helper()
 	text, want, _ := listOf(sizes)
-	e := newDoor(t, nil).entrance()
+	e := newLimiter(t, nil).forMember()
 	i := newItems(t.Context(), e, &chunks{text: text, ends: ends}, func(error) {})
 	i.begin(0)
 	var got []string
@@ -136,13 +136,14 @@ func sameItems(t *testing.T, sizes, ends []int) {
 	})
 	i.close()
 	require.NoError(t, err, "pieces end at %v", ends)
-	assert.Zero(t, e.places.count())
+	assert.Zero(t, e.slots.count())
 	require.True(t, slices.Equal(want, got), "pieces end at %v", ends)
 	assert.Zero(t, e.large.count())
 	assert.Zero(t, e.ownLong.count())
 }
 
-// TestPiecesOfAListMakeNoDifference has a list come in pieces that end before, in or after its objects, as those of an API server do that writes one by one.
+// TestPiecesOfAListMakeNoDifference has a list come in pieces that end before, in or after its objects, as those of an API server do that
+// writes one by one.
 func TestPiecesOfAListMakeNoDifference(t *testing.T) {
 	for _, sizes := range [][]int{
 		{70_000, 70_000, 70_000}, {100_000, 10, 100_000, 150_000}, {10, 60_000, 66_000, 10, 300_000, 10},
@@ -160,13 +161,14 @@ func TestPiecesOfAListMakeNoDifference(t *testing.T) {
 	}
 }
 
-// TestAListThatStandsStillAfterALargeItemEnds holds that the time runs while nothing follows a large item, whether the list reads ahead or not.
+// TestAListThatStandsStillAfterALargeItemEnds holds that the time runs while nothing follows a large item, whether the list reads ahead or
+// not.
 func TestAListThatStandsStillAfterALargeItemEnds(t *testing.T) {
 	m := hostile(t, nil, func(w http.ResponseWriter, req *http.Request) {
 		io.WriteString(w, `{"items":[{"data":"`+strings.Repeat("x", 2*smallObject)+`"}`) //nolint:errcheck // the client is gone
 		stop(w, req)
 	})
-	m.door.Timeout = time.Second
+	m.limiter.Timeout = time.Second
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	count := 0
@@ -178,7 +180,7 @@ func TestAListThatStandsStillAfterALargeItemEnds(t *testing.T) {
 	require.NoError(t, ctx.Err(), "the list has ended by itself")
 	assert.True(t, isLimit(err), err)
 	assert.Equal(t, 1, count)
-	assert.Zero(t, m.door.large.count())
+	assert.Zero(t, m.limiter.large.count())
 }
 
 // FuzzPieces reads lists in any pieces.
@@ -201,15 +203,15 @@ func FuzzPieces(f *testing.F) {
 	})
 }
 
-// TestFewObjectsAreDecodedAtOnce has members send objects while all turns at the processors are taken, and members that do not go on within an object: these
-// have no turn meanwhile.
+// TestFewObjectsAreDecodedAtOnce has members send objects while all turns at the processors are taken, and members that do not go on within
+// an object: these have no turn meanwhile.
 func TestFewObjectsAreDecodedAtOnce(t *testing.T) {
-	door := newDoor(t, nil)
-	assert.Less(t, cap(door.decoders), max(2, runtime.GOMAXPROCS(0)))
+	limiter := newLimiter(t, nil)
+	assert.Less(t, cap(limiter.decoders), max(2, runtime.GOMAXPROCS(0)))
 	read := func(body io.Reader) (ended chan error, end context.CancelFunc) {
 		ctx, cancel := context.WithCancel(t.Context())
 		ended = make(chan error, 1)
-		i := newItems(ctx, door.entrance(), body, func(error) {})
+		i := newItems(ctx, limiter.forMember(), body, func(error) {})
 		go func() {
 			defer i.close()
 			ended <- i.next(func(item) error { return nil })
@@ -229,8 +231,8 @@ func TestFewObjectsAreDecodedAtOnce(t *testing.T) {
 	ended, _ := read(strings.NewReader(`{}`))
 	require.NoError(t, <-ended)
 
-	for range cap(door.decoders) {
-		door.decoders <- struct{}{}
+	for range cap(limiter.decoders) {
+		limiter.decoders <- struct{}{}
 	}
 	waiting, _ := read(strings.NewReader(`{}`))
 	gone, end := read(strings.NewReader(`{}`))
@@ -241,6 +243,6 @@ func TestFewObjectsAreDecodedAtOnce(t *testing.T) {
 		require.Fail(t, "it did not wait", "%v", err)
 	default:
 	}
-	<-door.decoders
+	<-limiter.decoders
 	require.NoError(t, <-waiting)
 }

@@ -126,7 +126,7 @@ const (
 )
 
 // listTooLong says that a list takes too long.
-func (d *Door) listTooLong() *LimitError {
+func (d *Limiter) listTooLong() *LimitError {
 	return &LimitError{Limit: limitListTime, Message: "the list takes longer than " + d.listTime.String()}
 }
 

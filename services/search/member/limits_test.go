@@ -61,7 +61,9 @@ func shortFor(limit string) func(*Limits) {
 	return nil
 }
 
-func (m *Member) source() source { return source{client: m.client, door: m.door, resource: configMaps} }
+func (m *Member) source() source {
+	return source{client: m.client, limiter: m.limiter, resource: configMaps}
+}
 
 // readAll reads a list or a watch as far as it goes.
 func readAll(ctx context.Context, s source, path string) error {
@@ -132,7 +134,7 @@ func TestAnAnswerHasLimits(t *testing.T) {
 			err := readAll(t.Context(), m.source(), test.path)
 			require.ErrorAs(t, err, &limit)
 			assert.Equal(t, test.limit, limit.Limit)
-			assert.Zero(t, m.door.large.count(), "its memory is free again")
+			assert.Zero(t, m.limiter.large.count(), "its memory is free again")
 		})
 	}
 }
@@ -170,7 +172,7 @@ func TestADocumentHasLimits(t *testing.T) {
 			_, _, err := m.discover(t.Context())
 			require.ErrorAs(t, err, &limit)
 			assert.Equal(t, test.limit, limit.Limit)
-			assert.Zero(t, m.door.large.count(), "its memory is free again")
+			assert.Zero(t, m.limiter.large.count(), "its memory is free again")
 		})
 	}
 }
@@ -251,7 +253,7 @@ func TestTooManyResources(t *testing.T) {
 	for n := range 20 {
 		f.resources = append(f.resources, fmt.Sprintf("things%02d", n))
 	}
-	m, err := New("east", &rest.Config{Host: f.URL}, Everything, Dependencies{Store: s, Door: newDoor(t, func(l *Limits) { l.Resources = 5 })})
+	m, err := New("east", &rest.Config{Host: f.URL}, Everything, Dependencies{Store: s, Limiter: newLimiter(t, func(l *Limits) { l.Resources = 5 })})
 	require.NoError(t, err)
 	kinds, _, err := m.discover(t.Context())
 	require.NoError(t, err)
@@ -263,7 +265,7 @@ func TestTooManyResources(t *testing.T) {
 func TestNamesOfResourcesAreThoseOfKubernetes(t *testing.T) {
 	f := newFakeMember(t)
 	f.resources = []string{"configmaps", "config/maps/..", `"}`, strings.Repeat("x", 64), "UPPER"}
-	m, err := New("east", &rest.Config{Host: f.URL}, Everything, Dependencies{Store: newStore(t), Door: newDoor(t, nil)})
+	m, err := New("east", &rest.Config{Host: f.URL}, Everything, Dependencies{Store: newStore(t), Limiter: newLimiter(t, nil)})
 	require.NoError(t, err)
 	kinds, _, err := m.discover(t.Context())
 	require.NoError(t, err)
@@ -275,9 +277,9 @@ func TestNamesOfResourcesAreThoseOfKubernetes(t *testing.T) {
 func TestAClusterWithTooManyObjects(t *testing.T) {
 	f, s := newFakeMember(t), newStore(t)
 	f.put("a", "b")
-	m, err := New("east", &rest.Config{Host: f.URL}, Everything, Dependencies{Store: s, Door: newDoor(t, func(l *Limits) { l.Objects = 3 })})
+	m, err := New("east", &rest.Config{Host: f.URL}, Everything, Dependencies{Store: s, Limiter: newLimiter(t, func(l *Limits) { l.Objects = 3 })})
 	require.NoError(t, err)
-	stream := newStream("east", kindOfConfigMaps, source{client: m.client, door: m.door, resource: configMaps}, s)
+	stream := newStream("east", kindOfConfigMaps, source{client: m.client, limiter: m.limiter, resource: configMaps}, s)
 	ctx, cancel := context.WithCancel(t.Context())
 	failed := make(chan error, 1)
 	go func() { failed <- stream.copy(ctx) }()
@@ -301,7 +303,7 @@ func TestAClusterWithTooManyObjects(t *testing.T) {
 
 func TestAClusterThatIsTooLarge(t *testing.T) {
 	s := newStore(t)
-	door := newDoor(t, func(l *Limits) { l.Size.Set(1 << 20) })
+	limiter := newLimiter(t, func(l *Limits) { l.Size.Set(1 << 20) })
 	target, err := s.OpenStream(t.Context(), "east", kindOfConfigMaps)
 	require.NoError(t, err)
 	put := func(room store.Room, version int, data string) {
@@ -311,7 +313,7 @@ func TestAClusterThatIsTooLarge(t *testing.T) {
 		require.NoError(t, s.Write(t.Context(), target, store.Batch{Changes: []store.Change{{Object: o}}, Room: room}))
 	}
 	put(store.RoomForAll, 1, strings.Repeat("x", 2<<20))
-	u := &usage{cluster: "east", store: s, limits: &door.Limits}
+	u := &usage{cluster: "east", store: s, limits: &limiter.Limits}
 	room, err := u.room(t.Context(), 1, 1<<20)
 	assert.Equal(t, store.RoomForNothing, room)
 	assert.ErrorContains(t, err, "the objects and documents of the cluster have more than 1Mi (--member-max-size)")
@@ -358,15 +360,15 @@ func TestLargeObjectsAreCopied(t *testing.T) {
 				require.NoError(t, m.source().watch(t.Context(), "1", false, func() {}, func(e event) error { check(e.Object, e.item); return nil }))
 			}
 			assert.Equal(t, len(items), seen)
-			assert.Zero(t, m.door.large.count())
+			assert.Zero(t, m.limiter.large.count())
 		})
 	}
 }
 
 // TestAMemberThatFloodsWaitsForItself has one member take all that it may, beside another one.
 func TestAMemberThatFloodsWaitsForItself(t *testing.T) {
-	door := newDoor(t, nil)
-	greedy, other := door.entrance(), door.entrance()
+	limiter := newLimiter(t, nil)
+	greedy, other := limiter.forMember(), limiter.forMember()
 	require.True(t, greedy.tryHold(greedy.share))
 	assert.False(t, greedy.tryHold(1))
 	assert.True(t, other.tryHold(other.share))

@@ -72,7 +72,7 @@ func (s *stream) listed(ctx context.Context, listing int64, resourceVersion stri
 
 // pages copies a list page by page. If its token expires, it begins again.
 func (s *stream) pages(ctx context.Context, listing int64) (resourceVersion string, err error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, s.door.listTime, s.door.listTooLong())
+	ctx, cancel := context.WithTimeoutCause(ctx, s.limiter.listTime, s.limiter.listTooLong())
 	defer cancel()
 	ctx, end := context.WithCancel(ctx)
 	defer end()
@@ -85,7 +85,7 @@ func (s *stream) pages(ctx context.Context, listing int64) (resourceVersion stri
 		resourceVersion, err = s.readPages(ctx, func(i item) error { return s.take(ctx, events, i) })
 		failed <- err
 	}()
-	err = s.writeAll(ctx, &following{}, events, listing, s.door.listTime)
+	err = s.writeAll(ctx, &following{}, events, listing, s.limiter.listTime)
 	if err != nil {
 		end()
 		for r := range events { // the reader ends

@@ -41,7 +41,7 @@ type Member struct {
 	namespaces []string
 	store      *store.Store
 	shards     *shards.Shards
-	door       *entrance
+	limiter    *memberLimiter
 	usage      *usage
 	client     rest.Interface
 	discovery  discovery.DiscoveryInterface
@@ -57,7 +57,7 @@ type Member struct {
 	granted chan struct{}
 
 	mu sync.Mutex
-	// waits are streams that wait for a place.
+	// waits are streams that wait for a slot.
 	waits map[schema.GroupVersionResource]waiting
 	// checked counts checks.
 	checked int
@@ -108,30 +108,30 @@ func (r *running) isOver() bool {
 type Dependencies struct {
 	Store *store.Store
 	// Shards say which streams are those of this replica, and Checks keep them fresh. Either may be nil.
-	Shards *shards.Shards
-	Checks *Checks
-	Door   *Door
-	// Party is that of the member, or zero if it is one by itself. Parties share what the door has.
+	Shards  *shards.Shards
+	Checks  *Checks
+	Limiter *Limiter
+	// Party is that of the member, or zero if it is one by itself. Parties share what the limiter has.
 	Party parties.Party
 }
 
 // New returns a member. wanted are the resources to copy.
 func New(name string, config *rest.Config, wanted []Rule, dependencies Dependencies) (*Member, error) {
 	m := &Member{
-		name: name, wanted: wanted, shards: dependencies.Shards, checks: dependencies.Checks, door: dependencies.Door.entrance(),
+		name: name, wanted: wanted, shards: dependencies.Shards, checks: dependencies.Checks, limiter: dependencies.Limiter.forMember(),
 		streams: map[schema.GroupVersionResource]*running{},
 		waits:   map[schema.GroupVersionResource]waiting{}, granted: make(chan struct{}, 1),
 	}
-	m.door.isNamed(name, dependencies.Party)
+	m.limiter.isNamed(name, dependencies.Party)
 	m.discoveryInterval = discoveryInterval
-	m.store = dependencies.Store.InTurns(m.door.turn)
-	m.usage = &usage{cluster: name, store: m.store, limits: &m.door.Limits}
+	m.store = dependencies.Store.InTurns(m.limiter.turn)
+	m.usage = &usage{cluster: name, store: m.store, limits: &m.limiter.Limits}
 	config = rest.CopyConfig(config)
 	config.ContentType, config.AcceptContentTypes = "application/json", "application/json"
 	config.QPS = -1 // each stream sends few requests, and the member's own limits hold
 	config.Timeout = 0
 	config.WarningHandler = rest.NoWarnings{}
-	client, err := m.door.client(config)
+	client, err := m.limiter.client(config)
 	if err == nil {
 		m.discovery, err = discovery.NewDiscoveryClientForConfigAndClient(config, client)
 	}
@@ -278,17 +278,17 @@ func (m *Member) setFailure(err error) {
 // discover returns the wanted resources that the member has. Those of groups in missing are not known now: an aggregated API server is
 // away.
 func (m *Member) discover(ctx context.Context) (kinds []streams.Kind, missing []string, err error) {
-	if err := m.door.admit(ctx); err != nil { // documents count as changes, too
+	if err := m.limiter.admit(ctx); err != nil { // documents count as changes, too
 		return nil, nil, err
 	}
-	m.door.round.begin(ctx)
-	defer m.door.round.end()
-	told, err := m.discovery.ServerVersion()
+	m.limiter.round.begin(ctx)
+	defer m.limiter.round.end()
+	reported, err := m.discovery.ServerVersion()
 	if err != nil {
 		return nil, nil, err
 	}
 	groups, lists, err := m.discovery.ServerGroupsAndResources()
-	if limit := m.door.round.failed(); limit != nil {
+	if limit := m.limiter.round.failed(); limit != nil {
 		return nil, nil, limit
 	}
 	var failed *discovery.ErrGroupDiscoveryFailed
@@ -306,10 +306,10 @@ func (m *Member) discover(ctx context.Context) (kinds []streams.Kind, missing []
 	if len(m.namespaces) > 0 {
 		kinds, leftOut = within(kinds)
 	}
-	kinds, limit := limitKinds(kinds, m.door.Resources/max(len(m.namespaces), 1)) // each has a watch in each namespace
+	kinds, limit := limitKinds(kinds, m.limiter.Resources/max(len(m.namespaces), 1)) // each has a watch in each namespace
 	m.mu.Lock()
 	m.health.LeftOut = leftOut
-	m.version = shortenedVersion(*told)
+	m.version = shortenedVersion(*reported)
 	m.health.Version, m.health.Limit = m.version.GitVersion, ""
 	if limit != nil {
 		m.health.Limit = limit.Error()
@@ -383,11 +383,11 @@ func (m *Member) adjust(ctx context.Context, kinds []streams.Kind, missing []str
 		if running[resource] != nil || !m.isMine(resource) {
 			continue
 		}
-		if !m.door.had[resource] && !streams.DecidesRights(resource) && (late || !m.door.kinds.Allow()) {
+		if !m.limiter.had[resource] && !streams.DecidesRights(resource) && (late || !m.limiter.kinds.Allow()) {
 			late = true
 			continue
 		}
-		m.door.had[resource] = true
+		m.limiter.had[resource] = true
 		if in := m.enter(kind); in != nil {
 			m.start(ctx, kind, in)
 		}
@@ -395,7 +395,7 @@ func (m *Member) adjust(ctx context.Context, kinds []streams.Kind, missing []str
 	m.closeWaiting(ctx)
 	if late {
 		m.limit(limited("resources", "", "the cluster has had more than %d resources, and others too often: more begin later",
-			m.door.kinds.Burst()))
+			m.limiter.kinds.Burst()))
 	}
 }
 
@@ -424,7 +424,7 @@ func (m *Member) set(resource schema.GroupVersionResource, r *running) {
 	m.streams[resource] = r
 }
 
-func (m *Member) start(parent context.Context, kind streams.Kind, in *place) {
+func (m *Member) start(parent context.Context, kind streams.Kind, in *slot) {
 	ctx, end := context.WithCancel(parent)
 	r := &running{stream: m.newStream(kind), end: end, done: make(chan struct{})}
 	m.set(kind.GroupVersionResource, r)
@@ -450,7 +450,7 @@ func (m *Member) start(parent context.Context, kind streams.Kind, in *place) {
 
 // newStream returns a stream that does not run yet.
 func (m *Member) newStream(kind streams.Kind) *stream {
-	from := source{client: m.client, door: m.door, resource: kind.GroupVersionResource, namespaces: m.namespaces}
+	from := source{client: m.client, limiter: m.limiter, resource: kind.GroupVersionResource, namespaces: m.namespaces}
 	if kind.GroupVersionResource == streams.InvolvedEvents.GroupVersionResource {
 		from.resource = eventsResource
 	}
@@ -464,10 +464,10 @@ func (m *Member) newStream(kind streams.Kind) *stream {
 
 // hangUp closes connections, of which the next start of the member may have as many again.
 func (m *Member) hangUp() {
-	for _, closeIdle := range m.door.closeIdle {
+	for _, closeIdle := range m.limiter.closeIdle {
 		closeIdle()
 	}
-	m.door.connections.end()
+	m.limiter.connections.end()
 }
 
 // cutOff closes the connections of the member some time after the context has ended, until stop is called: a request on a connection that
@@ -476,7 +476,7 @@ func (m *Member) cutOff(ctx context.Context) (stop func()) {
 	over := make(chan struct{})
 	end := context.AfterFunc(ctx, func() {
 		select {
-		case <-time.After(m.door.endTime):
+		case <-time.After(m.limiter.endTime):
 			m.hangUp()
 		case <-over:
 		}

@@ -298,7 +298,7 @@ func TestAMemberThatEndsLeavesNoConnections(t *testing.T) {
 	server.Start()
 	defer server.Close()
 	s := newStore(t)
-	m, err := New("east", &rest.Config{Host: server.URL}, Everything, Dependencies{Store: s, Door: newDoor(t, nil)})
+	m, err := New("east", &rest.Config{Host: server.URL}, Everything, Dependencies{Store: s, Limiter: newLimiter(t, nil)})
 	require.NoError(t, err)
 	ctx, cancel := contextFor(t)
 	done := make(chan struct{})

@@ -89,8 +89,8 @@ func TestStreamsOfAMemberTakeLittleMemory(t *testing.T) {
 		// reads are the streams that read at the same time.
 		reads, stopped int64
 	}{
-		"watches": {&stops{begin: []byte(`{"type":"ADDED","object":` + object)}, "watch", streams, placesAtOnce},
-		"lists":   {&stops{begin: compressed(`{"items":[` + object), gzip: true}, "list", listsAtOnce, placesAtOnce},
+		"watches": {&stops{begin: []byte(`{"type":"ADDED","object":` + object)}, "watch", streams, slotsAtOnce},
+		"lists":   {&stops{begin: compressed(`{"items":[` + object), gzip: true}, "list", listsAtOnce, slotsAtOnce},
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := newMember(t, &rest.Config{Host: "http://member", Transport: test.server}, nil)
@@ -111,14 +111,15 @@ func TestStreamsOfAMemberTakeLittleMemory(t *testing.T) {
 			assert.Less(t, took, int64(most))
 			cancel()
 			all.Wait()
-			assert.Zero(t, m.door.places.count())
-			assert.Zero(t, m.door.Door.places.count())
-			assert.Zero(t, m.door.lists.count())
+			assert.Zero(t, m.limiter.slots.count())
+			assert.Zero(t, m.limiter.Limiter.slots.count())
+			assert.Zero(t, m.limiter.lists.count())
 		})
 	}
 }
 
-// TestAWatchThatIsCompressedIsListed has a member compress watches, for which search does not ask: it lists, which takes memory for a short time only.
+// TestAWatchThatIsCompressedIsListed has a member compress watches, for which search does not ask: it lists, which takes memory for a short
+// time only.
 func TestAWatchThatIsCompressedIsListed(t *testing.T) {
 	f, s := newFakeMember(t), newStore(t)
 	f.odd = func(w http.ResponseWriter, query url.Values) bool {

@@ -69,7 +69,7 @@ func (s source) goesOn(resourceVersion string) bool {
 	if len(s.namespaces) == 0 {
 		return resourceVersion != "" && resourceVersion != unplaced && !strings.HasPrefix(resourceVersion, "{")
 	}
-	_, err := s.places(resourceVersion)
+	_, err := s.slots(resourceVersion)
 	return err == nil
 }
 
@@ -81,20 +81,20 @@ func storable(resourceVersion string) string {
 	return resourceVersion
 }
 
-// places reads the resourceVersions of all namespaces.
-func (s source) places(text string) (map[string]string, error) {
-	places := map[string]string{}
-	if err := json.Unmarshal([]byte(text), &places); err != nil {
+// slots reads the resourceVersions of all namespaces.
+func (s source) slots(text string) (map[string]string, error) {
+	slots := map[string]string{}
+	if err := json.Unmarshal([]byte(text), &slots); err != nil {
 		return nil, err
 	}
-	if !sets.KeySet(places).Equal(sets.New(s.namespaces...)) {
-		return nil, errors.New("these are places in other namespaces")
+	if !sets.KeySet(slots).Equal(sets.New(s.namespaces...)) {
+		return nil, errors.New("these are slots in other namespaces")
 	}
-	return places, nil
+	return slots, nil
 }
 
-func textOf(places map[string]string) string {
-	text, _ := json.Marshal(places) // strings can be marshalled
+func textOf(slots map[string]string) string {
+	text, _ := json.Marshal(slots) // strings can be marshalled
 	return string(text)
 }
 
@@ -149,8 +149,8 @@ type watches struct {
 	open chan struct{}
 
 	mu sync.Mutex
-	// places are where they go on, and syncedAt is up to when all is known of each, or zero.
-	places   map[string]string
+	// slots are where they go on, and syncedAt is up to when all is known of each, or zero.
+	slots    map[string]string
 	syncedAt map[string]time.Time
 }
 
@@ -158,13 +158,13 @@ type watches struct {
 func (s source) watchNamespaces(
 	ctx context.Context, resourceVersion string, silence time.Duration, opened func(), each func(event) error,
 ) error {
-	places, err := s.places(resourceVersion)
+	slots, err := s.slots(resourceVersion)
 	if err != nil {
 		return err
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	w := &watches{open: make(chan struct{}), places: places, syncedAt: map[string]time.Time{}}
+	w := &watches{open: make(chan struct{}), slots: slots, syncedAt: map[string]time.Time{}}
 	ended := make(chan error, len(s.namespaces))
 	for _, namespace := range s.namespaces {
 		go func() {
@@ -178,7 +178,7 @@ func (s source) watchNamespaces(
 				case <-ctx.Done():
 				}
 			}
-			err := s.in(namespace).watch(ctx, places[namespace], false, opens, func(e event) error {
+			err := s.in(namespace).watch(ctx, slots[namespace], false, opens, func(e event) error {
 				silent.Reset(silence)
 				return w.pass(namespace, e, each)
 			})
@@ -200,7 +200,7 @@ func (s source) watchNamespaces(
 func (w *watches) opened(namespace string, all func()) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.syncedAt[namespace] = (time.Time{}); len(w.syncedAt) == len(w.places) {
+	if w.syncedAt[namespace] = (time.Time{}); len(w.syncedAt) == len(w.slots) {
 		all()
 		close(w.open)
 	}
@@ -213,10 +213,10 @@ func (w *watches) pass(namespace string, e event, each func(event) error) error 
 	w.syncedAt[namespace] = e.syncedAt
 	e.placed = func(resourceVersion string) (string, time.Time) {
 		if resourceVersion != "" {
-			w.places[namespace] = resourceVersion
+			w.slots[namespace] = resourceVersion
 		}
 		oldest := slices.MinFunc(slices.Collect(maps.Values(w.syncedAt)), time.Time.Compare)
-		return textOf(w.places), oldest
+		return textOf(w.slots), oldest
 	}
 	return each(e)
 }

@@ -171,7 +171,7 @@ func (g *guarded) watch(w http.ResponseWriter, namespace, resourceVersion string
 // runOnly copies namespaces until stop is called.
 func runOnly(t *testing.T, g *guarded, s *store.Store, namespaces ...string) (m *Member, stop func()) {
 	t.Helper()
-	m, err := New("east", &rest.Config{Host: g.URL}, Everything, Dependencies{Store: s, Door: newDoor(t, nil)})
+	m, err := New("east", &rest.Config{Host: g.URL}, Everything, Dependencies{Store: s, Limiter: newLimiter(t, nil)})
 	require.NoError(t, err)
 	require.NoError(t, m.Only(namespaces...))
 	m.discoveryInterval = 50 * time.Millisecond
@@ -266,7 +266,7 @@ func TestEmptyNamespacesAreNoEndlessList(t *testing.T) {
 	copied(t, s, "n49/1")
 	g.put("n00/1", "n48/1", "n49/2")
 	copied(t, s, "n00/1", "n48/1", "n49/1", "n49/2")
-	// The places have no room in a database. The next writer lists.
+	// The slots have no room in a database. The next writer lists.
 	stop()
 	listed := g.count("list n49")
 	g.put("n20/1")
@@ -319,7 +319,7 @@ func TestPlacesAreThoseOfTheSameNamespaces(t *testing.T) {
 }
 
 func TestAStreamIsHeardWhenAllItsNamespacesAre(t *testing.T) {
-	w := &watches{open: make(chan struct{}), places: map[string]string{"a": "1", "b": "2"}, syncedAt: map[string]time.Time{}}
+	w := &watches{open: make(chan struct{}), slots: map[string]string{"a": "1", "b": "2"}, syncedAt: map[string]time.Time{}}
 	opened := 0
 	w.opened("a", func() { opened++ })
 	w.opened("b", func() { opened++ })
@@ -365,16 +365,16 @@ func TestANamespaceThatTheSpecForgetsGoesAtOnce(t *testing.T) {
 // A watch that says nothing for long is opened again, and is no failure of the stream.
 func TestASilentNamespaceIsNoFailure(t *testing.T) {
 	g := newGuarded(t, "a", "b")
-	m, err := New("east", &rest.Config{Host: g.URL}, Everything, Dependencies{Store: newStore(t), Door: newDoor(t, nil)})
+	m, err := New("east", &rest.Config{Host: g.URL}, Everything, Dependencies{Store: newStore(t), Limiter: newLimiter(t, nil)})
 	require.NoError(t, err)
 	s := m.source()
 	s.namespaces = []string{"a", "b"}
-	places := ""
+	slots := ""
 	for token := "begin"; token != ""; {
-		token, places, _, err = s.page(t.Context(), strings.TrimPrefix(token, "begin"), func(i item) error { i.done(); return nil })
+		token, slots, _, err = s.page(t.Context(), strings.TrimPrefix(token, "begin"), func(i item) error { i.done(); return nil })
 		require.NoError(t, err)
 	}
-	err = s.watchNamespaces(t.Context(), places, 50*time.Millisecond, func() {}, func(event) error { return nil })
+	err = s.watchNamespaces(t.Context(), slots, 50*time.Millisecond, func() {}, func(event) error { return nil })
 	assert.ErrorIs(t, err, errSilent)
 }
 

@@ -120,7 +120,7 @@ func TestWhatIsTakenAtTheDoor(t *testing.T) {
 	}
 }
 
-// FuzzObject has all parsers read what the door has taken.
+// FuzzObject has all parsers read what the limiter has taken.
 func FuzzObject(f *testing.F) {
 	for _, text := range []string{
 		object("a", 7),

@@ -25,9 +25,9 @@ import (
 var tenantParty = parties.OfPolicy("policy", "tenant")
 
 // silent returns a member whose API server does not answer.
-func silent(t *testing.T, door *Door, name string, party parties.Party) *Member {
+func silent(t *testing.T, limiter *Limiter, name string, party parties.Party) *Member {
 	t.Helper()
-	m, err := New(name, &rest.Config{Host: "http://member", Transport: &stops{}}, Everything, Dependencies{Store: newStore(t), Door: door, Party: party})
+	m, err := New(name, &rest.Config{Host: "http://member", Transport: &stops{}}, Everything, Dependencies{Store: newStore(t), Limiter: limiter, Party: party})
 	require.NoError(t, err)
 	t.Cleanup(m.stop)
 	return m
@@ -43,25 +43,25 @@ func manyKinds(n int) (kinds []streams.Kind) {
 	return kinds
 }
 
-// watchesOf has a door have so few watches.
-func watchesOf(door *Door, n int) {
-	door.watches = newSteadyPlaces(n)
+// watchesOf has a limiter have so few watches.
+func watchesOf(limiter *Limiter, n int) {
+	limiter.watches = newSteadySlots(n)
 }
 
-// TestManyClustersOfAPartyHaveOneShareOfWatches has a party with many clusters take all watches, and then another cluster, which needs half of them.
-// TestClustersWithFewWatchesKeepThem is about what clusters have before others.
+// TestManyClustersOfAPartyHaveOneShareOfWatches has a party with many clusters take all watches, and then another cluster, which needs half
+// of them. TestClustersWithFewWatchesKeepThem is about what clusters have before others.
 func TestManyClustersOfAPartyHaveOneShareOfWatches(t *testing.T) {
 	const sybils = 10
-	door := newDoor(t, nil)
-	watchesOf(door, 80)
-	door.watches.small = 0
+	limiter := newLimiter(t, nil)
+	watchesOf(limiter, 80)
+	limiter.watches.small = 0
 	var tenant []*Member
 	for i := range sybils {
-		tenant = append(tenant, silent(t, door, fmt.Sprint("sybil", i), tenantParty))
+		tenant = append(tenant, silent(t, limiter, fmt.Sprint("sybil", i), tenantParty))
 		tenant[i].adjust(t.Context(), manyKinds(20), nil)
 	}
-	require.Eventually(t, func() bool { return door.watches.count() == 80 }, time.Minute, time.Millisecond)
-	honest := silent(t, door, "honest", parties.Party{})
+	require.Eventually(t, func() bool { return limiter.watches.count() == 80 }, time.Minute, time.Millisecond)
+	honest := silent(t, limiter, "honest", parties.Party{})
 	require.Eventually(t, func() bool {
 		honest.adjust(t.Context(), manyKinds(40), nil)
 		return honest.count() == 40
@@ -82,14 +82,14 @@ func TestManyClustersOfAPartyHaveOneShareOfWatches(t *testing.T) {
 
 // TestMembersOfAPartyShareMemoryAndTransactions has two take all that the party may have.
 func TestMembersOfAPartyShareMemoryAndTransactions(t *testing.T) {
-	door := newDoor(t, nil)
-	of := func(name string, party parties.Party) *entrance {
-		e := door.entrance()
+	limiter := newLimiter(t, nil)
+	of := func(name string, party parties.Party) *memberLimiter {
+		e := limiter.forMember()
 		e.isNamed(name, party)
 		return e
 	}
 	a, b, c, other := of("a", tenantParty), of("b", tenantParty), of("c", tenantParty), of("other", parties.Party{})
-	for _, one := range []*entrance{a, b} {
+	for _, one := range []*memberLimiter{a, b} {
 		require.NoError(t, one.hold(t.Context(), one.share))
 		for range writesAtOnce {
 			begun := make(chan struct{})
@@ -116,18 +116,19 @@ func TestMembersOfAPartyShareMemoryAndTransactions(t *testing.T) {
 	assert.True(t, c.tryHold(c.share))
 }
 
-// TestAPartyThatNeedsManyPlacesKeepsFewFromOthers has one that needs more at once than an equal share is, and another one that needs one place.
+// TestAPartyThatNeedsManyPlacesKeepsFewFromOthers has one that needs more at once than an equal share is, and another one that needs one
+// slot.
 func TestAPartyThatNeedsManyPlacesKeepsFewFromOthers(t *testing.T) {
-	p := newPlaces(10, 10)
+	p := newSlots(10, 10)
 	p.steady, p.grace = true, 20*time.Millisecond
-	var all []*place
+	var all []*slot
 	for i := range 6 {
 		one := p.ask(fmt.Sprint(i), nil)
 		require.True(t, one.is(t))
 		one.park(func() { go one.leave() })
 		all = append(all, one)
 	}
-	heavy := p.add("heavy", &place{weight: 5})
+	heavy := p.add("heavy", &slot{weight: 5})
 	later := p.ask("later", nil)
 	assert.False(t, later.is(t), "the heavy one is before")
 	select {
@@ -136,7 +137,7 @@ func TestAPartyThatNeedsManyPlacesKeepsFewFromOthers(t *testing.T) {
 		require.Fail(t, "it waits for ever")
 	}
 	assert.False(t, heavy.is(t))
-	for range 2 { // whenever that is, free places are kept for the heavy one again
+	for range 2 { // whenever that is, free slots are kept for the heavy one again
 		all[0].leave()
 		all = all[1:]
 	}
@@ -153,9 +154,9 @@ func TestAPartyThatNeedsManyPlacesKeepsFewFromOthers(t *testing.T) {
 
 // TestAPlaceThatIsNotLeftKeepsNoOtherWaiting has one that should be left, and is not.
 func TestAPlaceThatIsNotLeftKeepsNoOtherWaiting(t *testing.T) {
-	p := newPlaces(4, 4)
+	p := newSlots(4, 4)
 	p.steady, p.grace = true, 10*time.Millisecond
-	var hangs *place
+	var hangs *slot
 	for range p.all {
 		one := p.ask("liar", nil)
 		one.park(func() {
@@ -186,18 +187,18 @@ func TestAPlaceThatIsNotLeftKeepsNoOtherWaiting(t *testing.T) {
 	assert.Equal(t, 2, p.count())
 }
 
-// A party that leaves no place is known until it has left all of them. Otherwise it would be a new one, with none, when it asks again.
+// A party that leaves no slot is known until it has left all of them. Otherwise it would be a new one, with none, when it asks again.
 func TestAPartyThatLeavesNothingIsNotForgotten(t *testing.T) {
-	p := newPlaces(2, 2)
+	p := newSlots(2, 2)
 	p.grace = 10 * time.Millisecond
-	var hang []*place
+	var hang []*slot
 	ended := 0
 	for range p.all {
 		one := p.ask("liar", nil)
 		one.park(func() { ended++ })
 		hang = append(hang, one)
 	}
-	waiting := []*place{p.ask("a", nil), p.ask("b", nil), p.ask("c", nil)}
+	waiting := []*slot{p.ask("a", nil), p.ask("b", nil), p.ask("c", nil)}
 	p.mu.Lock()
 	assert.Equal(t, 2, ended)
 	p.mu.Unlock()
@@ -214,30 +215,30 @@ func TestAPartyThatLeavesNothingIsNotForgotten(t *testing.T) {
 	select {
 	case <-honest.given:
 	case <-again.given:
-		assert.Fail(t, "the party still has a place")
+		assert.Fail(t, "the party still has a slot")
 	case <-time.After(time.Minute):
-		assert.Fail(t, "nobody gets the place")
+		assert.Fail(t, "nobody gets the slot")
 	}
 }
 
-// TestAPlaceThatIsNotUsedGoesToOthers has a member get places while its discovery goes on.
+// TestAPlaceThatIsNotUsedGoesToOthers has a member get slots while its discovery goes on.
 func TestAPlaceThatIsNotUsedGoesToOthers(t *testing.T) {
-	door := newDoor(t, nil)
-	watchesOf(door, 2)
-	m, kinds := silent(t, door, "drips", parties.Party{}), manyKinds(2)
-	leave := takeAll(t, door.watches)
+	limiter := newLimiter(t, nil)
+	watchesOf(limiter, 2)
+	m, kinds := silent(t, limiter, "drips", parties.Party{}), manyKinds(2)
+	leave := takeAll(t, limiter.watches)
 	for _, kind := range kinds {
 		require.Nil(t, m.enter(kind))
 	}
 	leave()
-	assert.Equal(t, 2, door.watches.count(), "it has them")
-	other := door.watches.ask("other", nil)
+	assert.Equal(t, 2, limiter.watches.count(), "it has them")
+	other := limiter.watches.ask("other", nil)
 	select {
 	case <-other.given:
 	case <-time.After(time.Minute):
-		require.Fail(t, "nothing takes the place back")
+		require.Fail(t, "nothing takes the slot back")
 	}
-	var has []*place
+	var has []*slot
 	for _, kind := range kinds {
 		if one := m.enter(kind); one != nil {
 			has = append(has, one)
@@ -269,9 +270,9 @@ func (m *Member) closed(t *testing.T) (why string) {
 
 // TestRightsCloseWhenTheirWatchesGiveWay has clusters follow RBAC objects with all watches that there are, and one more that needs some.
 func TestRightsCloseWhenTheirWatchesGiveWay(t *testing.T) {
-	door := newDoor(t, nil)
-	watchesOf(door, 4)
-	m := silent(t, door, "many", parties.Party{})
+	limiter := newLimiter(t, nil)
+	watchesOf(limiter, 4)
+	m := silent(t, limiter, "many", parties.Party{})
 	require.NoError(t, m.store.SetRights(t.Context(), m.name, "{}"))
 	m.adjust(t.Context(), rbacKinds(), nil)
 	require.Equal(t, 4, m.count())
@@ -279,7 +280,7 @@ func TestRightsCloseWhenTheirWatchesGiveWay(t *testing.T) {
 		require.Eventually(t, func() bool { return r.opened.Load() != nil }, time.Minute, time.Millisecond)
 	}
 	assert.Empty(t, m.closed(t))
-	other := silent(t, door, "new", parties.Party{})
+	other := silent(t, limiter, "new", parties.Party{})
 	require.Eventually(t, func() bool {
 		other.adjust(t.Context(), rbacKinds()[:1], nil)
 		return other.count() == 1
@@ -290,11 +291,11 @@ func TestRightsCloseWhenTheirWatchesGiveWay(t *testing.T) {
 
 // TestRightsCloseWhileTheirWatchWaits has a cluster whose RBAC objects were copied before, and now no watch is free.
 func TestRightsCloseWhileTheirWatchWaits(t *testing.T) {
-	door := newDoor(t, nil)
-	watchesOf(door, 1)
-	door.watches.grace = 10 * time.Millisecond
-	defer takeAll(t, door.watches)()
-	m := silent(t, door, "late", parties.Party{})
+	limiter := newLimiter(t, nil)
+	watchesOf(limiter, 1)
+	limiter.watches.grace = 10 * time.Millisecond
+	defer takeAll(t, limiter.watches)()
+	m := silent(t, limiter, "late", parties.Party{})
 	require.NoError(t, m.store.SetRights(t.Context(), m.name, "{}"))
 	target, err := m.store.OpenStream(t.Context(), m.name, kindOfRoleBindings)
 	require.NoError(t, err)
@@ -313,17 +314,17 @@ func TestRightsCloseWhileTheirWatchWaits(t *testing.T) {
 
 // TestFewAllowancesOutliveTheirMembers has PediaClusters come and go under new names, beside one that has used its allowance.
 func TestFewAllowancesOutliveTheirMembers(t *testing.T) {
-	door := newDoor(t, nil)
-	use(door.allowanceOf("greedy").kinds)
-	door.Forget("greedy")
-	stays := door.allowanceOf("stays")
+	limiter := newLimiter(t, nil)
+	use(limiter.allowanceOf("greedy").kinds)
+	limiter.Forget("greedy")
+	stays := limiter.allowanceOf("stays")
 	use(stays.kinds)
 	for n := range allowancesOfGone + 50 {
 		name := fmt.Sprint(n)
-		door.allowanceOf(name).kinds.Allow()
-		door.Forget(name)
+		limiter.allowanceOf(name).kinds.Allow()
+		limiter.Forget(name)
 	}
-	assert.Len(t, door.allowances, allowancesOfGone+1)
-	assert.Same(t, stays, door.allowanceOf("stays"))
-	assert.Less(t, door.allowanceOf("greedy").kinds.Tokens(), 100.0, "it gets no new one")
+	assert.Len(t, limiter.allowances, allowancesOfGone+1)
+	assert.Same(t, stays, limiter.allowanceOf("stays"))
+	assert.Less(t, limiter.allowanceOf("greedy").kinds.Tokens(), 100.0, "it gets no new one")
 }

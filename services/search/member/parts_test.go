@@ -155,11 +155,11 @@ func TestColumnsOfAMemberHaveALimit(t *testing.T) {
 	assert.LessOrEqual(t, read(), maxColumnsOfMember)
 }
 
-// TestNewResourcesHaveALimit has a member whose discovery shows other resources each time, and which begins anew, as with each change of its
-// PediaCluster.
+// TestNewResourcesHaveALimit has a member whose discovery shows other resources each time, and which begins anew, as with each change of
+// its PediaCluster.
 func TestNewResourcesHaveALimit(t *testing.T) {
 	f, s := newFakeMember(t), newStore(t)
-	shared := Dependencies{Store: s, Door: newDoor(t, func(l *Limits) { l.Resources = 2 })}
+	shared := Dependencies{Store: s, Limiter: newLimiter(t, func(l *Limits) { l.Resources = 2 })}
 	begin := func(name string) *Member {
 		m, err := New(name, &rest.Config{Host: f.URL}, Everything, shared)
 		require.NoError(t, err)
@@ -176,19 +176,19 @@ func TestNewResourcesHaveALimit(t *testing.T) {
 	for i := range 5 {
 		adjust(m, fmt.Sprint("things", 2*i), fmt.Sprint("things", 2*i+1))
 	}
-	assert.Len(t, m.door.had, 4)
+	assert.Len(t, m.limiter.had, 4)
 	health, _ := m.Status()
 	assert.Contains(t, health.Limit, "more than 4 resources")
-	dials := m.door.dials
+	dials := m.limiter.dials
 	m.stop()
 	m = begin("east")
-	assert.Same(t, dials, m.door.dials, "connections count on")
+	assert.Same(t, dials, m.limiter.dials, "connections count on")
 	adjust(m, "things8")
 	assert.Empty(t, m.running())
 	adjust(m, "things0")
 	assert.Len(t, m.running(), 1, "it is known")
 	m.stop()
-	shared.Door.Forget("east")
+	shared.Limiter.Forget("east")
 	m = begin("east")
 	adjust(m, "things0")
 	assert.Empty(t, m.running(), "a member of the name of one that is gone")
@@ -213,9 +213,9 @@ func TestTheLogHasFewLinesAboutRefusedObjects(t *testing.T) {
 // TestRowsOfAnObjectCount has labels and owners count as changes, because each is a row.
 func TestRowsOfAnObjectCount(t *testing.T) {
 	for kind, rows := range map[*streams.Kind]int{&kindOfConfigMaps: changeRows, &kindOfRoleBindings: rowsOfRights} {
-		door := newDoor(t, func(l *Limits) { l.Changes = 1 }).entrance()
-		s := newStream("east", *kind, source{door: door, resource: kind.GroupVersionResource}, newStore(t))
-		before := s.door.rate.Tokens()
+		limiter := newLimiter(t, func(l *Limits) { l.Changes = 1 }).forMember()
+		s := newStream("east", *kind, source{limiter: limiter, resource: kind.GroupVersionResource}, newStore(t))
+		before := s.limiter.rate.Tokens()
 		text := `{"metadata":{"name":"a","namespace":"default","labels":{` + labels(maxReferences) + `}}}`
 		want := maxReferences / rows
 		if s.decidesRights() { // the reader of events counts a part of what is written
@@ -223,7 +223,7 @@ func TestRowsOfAnObjectCount(t *testing.T) {
 		}
 		_, _, err := s.change([]byte(text), changedObject)
 		require.NoError(t, err)
-		assert.InDelta(t, want, before-s.door.rate.Tokens(), 5, kind.Resource)
+		assert.InDelta(t, want, before-s.limiter.rate.Tokens(), 5, kind.Resource)
 	}
 }
 
@@ -253,7 +253,7 @@ func TestDocumentsOfDiscoveryCountTogether(t *testing.T) {
 	var limit *LimitError
 	require.ErrorAs(t, err, &limit)
 	assert.Equal(t, "document-size", limit.Limit)
-	assert.Zero(t, m.door.large.count(), "its memory is free again")
+	assert.Zero(t, m.limiter.large.count(), "its memory is free again")
 }
 
 // TestWhateverAMemberSendsCounts has fields around the objects of a list, and the bytes of objects, count as changes.
@@ -271,10 +271,10 @@ func TestWhateverAMemberSendsCounts(t *testing.T) {
 		m := hostile(t, func(l *Limits) { l.Changes = 1 }, func(w http.ResponseWriter, _ *http.Request) {
 			io.WriteString(w, test.text) //nolint:errcheck // the client is gone
 		})
-		m.door.rate.SetLimit(0)
-		before := m.door.rate.Tokens()
+		m.limiter.rate.SetLimit(0)
+		before := m.limiter.rate.Tokens()
 		require.NoError(t, readAll(t.Context(), m.source(), "list"), name)
-		counted := before - m.door.rate.Tokens()
+		counted := before - m.limiter.rate.Tokens()
 		assert.InDelta(t, test.changes, counted, float64(2*readAhead/changeSize), name)
 	}
 }
@@ -290,14 +290,14 @@ func TestACheckReadsLittle(t *testing.T) {
 
 // TestAMemberWaitsBeforeItReads holds that a member which has sent too many changes keeps no memory from others while it waits.
 func TestAMemberWaitsBeforeItReads(t *testing.T) {
-	door := newDoor(t, func(l *Limits) { l.Changes = 1 }).entrance()
+	limiter := newLimiter(t, func(l *Limits) { l.Changes = 1 }).forMember()
 	for range 100 {
-		door.rate.ReserveN(time.Now(), door.rate.Burst())
+		limiter.rate.ReserveN(time.Now(), limiter.rate.Burst())
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), time.Hour) // it would wait for longer
 	defer cancel()
 	body := strings.NewReader(`"` + strings.Repeat("x", 2*smallObject) + `"`)
-	i := newItems(ctx, door, body, nil)
+	i := newItems(ctx, limiter, body, nil)
 	defer i.close()
 	require.Error(t, i.next(func(item) error { return errors.New("there is no item") }))
 	require.Error(t, i.skip())
@@ -322,10 +322,10 @@ func TestAListThatDripsHoldsNoMemory(t *testing.T) {
 	}()
 	eventually(t, s.store, "a")
 	require.Eventually(t, func() bool {
-		if !m.door.tryHold(m.door.share) {
+		if !m.limiter.tryHold(m.limiter.share) {
 			return false
 		}
-		m.door.release(m.door.share)
+		m.limiter.release(m.limiter.share)
 		return true
 	}, time.Minute, 10*time.Millisecond)
 	cancel()
@@ -334,12 +334,12 @@ func TestAListThatDripsHoldsNoMemory(t *testing.T) {
 
 // TestFewMembersTakeNotAllMemory has all but one of those members take what they may for whose shares there is memory.
 func TestFewMembersTakeNotAllMemory(t *testing.T) {
-	door := newDoor(t, nil)
+	limiter := newLimiter(t, nil)
 	for range memoryShares - 1 {
-		greedy := door.entrance()
+		greedy := limiter.forMember()
 		require.True(t, greedy.tryHold(greedy.share))
 	}
-	other := door.entrance()
+	other := limiter.forMember()
 	assert.True(t, other.tryHold(other.share))
 }
 

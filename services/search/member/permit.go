@@ -24,7 +24,7 @@ const (
 // permit lets a member send a large object or document. All members share few of them, so a member has to keep a pace. The slow ones have
 // one permit for all of them, with which --member-timeout is their only limit.
 type permit struct {
-	door *entrance
+	limiter *memberLimiter
 	// lost ends the request.
 	lost  context.CancelCauseFunc
 	looks *attention.Timer
@@ -39,21 +39,21 @@ type permit struct {
 	total, most time.Duration
 	// slow is set if the permit is the one for slow members. read is set when all has come.
 	slow, read bool
-	// held are the places that the permit stands for.
-	held []*place
+	// held are the slots that the permit stands for.
+	held []*slot
 }
 
 // holdLarge waits until a large object may be read. A member reads one at a time. lost ends the request of a member that loses its pace.
-func (e *entrance) holdLarge(ctx context.Context, lost context.CancelCauseFunc) (*permit, error) {
-	p := &permit{door: e, lost: lost}
+func (e *memberLimiter) holdLarge(ctx context.Context, lost context.CancelCauseFunc) (*permit, error) {
+	p := &permit{limiter: e, lost: lost}
 	last, hasLost := e.lostPace.Load().(time.Time)
 	p.slow = hasLost && time.Since(last) < distrust
-	from := []*places{e.ownLong, e.permits}
+	from := []*slots{e.ownLong, e.permits}
 	if p.slow {
-		from = []*places{e.ownLong, e.slow, e.large}
+		from = []*slots{e.ownLong, e.slow, e.large}
 	}
-	for _, places := range from {
-		one, err := places.take(ctx, e.party, nil)
+	for _, slots := range from {
+		one, err := slots.take(ctx, e.party, nil)
 		if err != nil {
 			p.leave()
 			return nil, err
@@ -124,13 +124,13 @@ func (p *permit) look() (again time.Duration) {
 	}
 	p.elapse()
 	// The timer counts only the time in which search had a processor. If it had none, what has come waits to be read.
-	p.asked = min(p.asked, p.door.patience)
+	p.asked = min(p.asked, p.limiter.patience)
 	// A time in which search was busy for the most part says nothing.
-	keeps := p.asked < p.door.patience/2 || float64(p.bytes) >= pace*p.asked.Seconds()
+	keeps := p.asked < p.limiter.patience/2 || float64(p.bytes) >= pace*p.asked.Seconds()
 	p.total += p.asked
 	late := p.most > 0 && p.total > p.most
 	if p.bytes, p.asked = 0, 0; late || !keeps {
-		p.door.lostPace.Store(time.Now())
+		p.limiter.lostPace.Store(time.Now())
 		switch {
 		case late:
 			p.lost(&LimitError{Limit: limitTime, Message: fmt.Sprintf("a large object or discovery takes longer than %s", p.most)})
@@ -143,15 +143,15 @@ func (p *permit) look() (again time.Duration) {
 			return 0
 		}
 	}
-	return p.door.patience
+	return p.limiter.patience
 }
 
 // becomeSlow makes the permit the one for slow members, if that is free. The caller has locked the permit.
 func (p *permit) becomeSlow() bool {
-	if p.door.permits != p.door.large {
+	if p.limiter.permits != p.limiter.large {
 		return false
 	}
-	one := p.door.slow.try(p.door.party)
+	one := p.limiter.slow.try(p.limiter.party)
 	if one != nil {
 		p.slow, p.held = true, append(p.held, one)
 	}
@@ -181,7 +181,7 @@ type holder struct {
 }
 
 // hold waits for the permit.
-func (h *holder) hold(ctx context.Context, e *entrance) (err error) {
+func (h *holder) hold(ctx context.Context, e *memberLimiter) (err error) {
 	if h.permit == nil {
 		h.permit, err = e.holdLarge(ctx, h.lost)
 	}

@@ -22,18 +22,18 @@ import (
 // stand has search wait for the holder of a permit, and look at its pace.
 func stand(p *permit) {
 	p.awaits()
-	p.since = time.Now().Add(-p.door.patience)
+	p.since = time.Now().Add(-p.limiter.patience)
 	p.look()
 	p.came(0)
 }
 
 // TestAMemberWithoutPaceWaitsBehindOthers has two members stop in a large object, beside one that does not.
 func TestAMemberWithoutPaceWaitsBehindOthers(t *testing.T) {
-	door := newDoor(t, nil)
-	door.patience = time.Hour // the test looks
+	limiter := newLimiter(t, nil)
+	limiter.patience = time.Hour // the test looks
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
-	first, second, honest := door.entrance(), door.entrance(), door.entrance()
+	first, second, honest := limiter.forMember(), limiter.forMember(), limiter.forMember()
 	lost := 0
 	end := func(err error) {
 		lost++
@@ -56,8 +56,8 @@ func TestAMemberWithoutPaceWaitsBehindOthers(t *testing.T) {
 	require.NoError(t, err)
 	for range 3 {
 		quick.awaits()
-		quick.since = time.Now().Add(-door.patience)
-		quick.came(int(1.01 * pace * door.patience.Seconds()))
+		quick.since = time.Now().Add(-limiter.patience)
+		quick.came(int(1.01 * pace * limiter.patience.Seconds()))
 		quick.look()
 	}
 	quick.complete()
@@ -71,16 +71,16 @@ func TestAMemberWithoutPaceWaitsBehindOthers(t *testing.T) {
 	stand(two)
 	assert.Equal(t, 1, lost)
 	two.release()
-	for _, permits := range []*places{door.large, door.slow, first.ownLong, second.ownLong, honest.ownLong} {
+	for _, permits := range []*slots{limiter.large, limiter.slow, first.ownLong, second.ownLong, honest.ownLong} {
 		assert.Zero(t, permits.count())
 	}
 }
 
 // A member is not slow because search has no processor for what it sends.
 func TestTheTimeOfSearchIsNotThatOfTheMember(t *testing.T) {
-	door := newDoor(t, nil)
-	door.patience = time.Hour // the test looks
-	other, honest := door.entrance(), door.entrance()
+	limiter := newLimiter(t, nil)
+	limiter.patience = time.Hour // the test looks
+	other, honest := limiter.forMember(), limiter.forMember()
 	slow, err := other.holdLarge(t.Context(), nil)
 	require.NoError(t, err)
 	stand(slow)
@@ -101,10 +101,11 @@ func TestTheTimeOfSearchIsNotThatOfTheMember(t *testing.T) {
 	slow.release()
 }
 
-// TestAMemberIsNotSlowWhileSearchIsStopped has search have no processor for an hour, in which the member has sent what it should in two seconds.
+// TestAMemberIsNotSlowWhileSearchIsStopped has search have no processor for an hour, in which the member has sent what it should in two
+// seconds.
 func TestAMemberIsNotSlowWhileSearchIsStopped(t *testing.T) {
-	door := newDoor(t, nil)
-	e := door.entrance().rights // for which a member has 10 s in all
+	limiter := newLimiter(t, nil)
+	e := limiter.forMember().rights // for which a member has 10 s in all
 	permit, err := e.holdLarge(t.Context(), func(err error) { assert.NoError(t, err, "it has kept its pace") })
 	require.NoError(t, err)
 	defer permit.release()
@@ -112,13 +113,14 @@ func TestAMemberIsNotSlowWhileSearchIsStopped(t *testing.T) {
 	permit.read = false
 	permit.awaits()
 	permit.since = time.Now().Add(-time.Hour)
-	permit.came(int(1.01 * pace * door.patience.Seconds()))
-	assert.Equal(t, door.patience, permit.look(), "again")
+	permit.came(int(1.01 * pace * limiter.patience.Seconds()))
+	assert.Equal(t, limiter.patience, permit.look(), "again")
 	assert.Nil(t, e.lostPace.Load())
-	assert.Equal(t, door.patience, permit.total)
+	assert.Equal(t, limiter.patience, permit.total)
 }
 
-// TestMembersThatStopInLargeObjectsKeepNoOtherWaiting has many members take what all need to read large objects, documents and discovery, and then stop.
+// TestMembersThatStopInLargeObjectsKeepNoOtherWaiting has many members take what all need to read large objects, documents and discovery,
+// and then stop.
 func TestMembersThatStopInLargeObjectsKeepNoOtherWaiting(t *testing.T) {
 	large := strings.Repeat("x", 2*smallObject)
 	for name, test := range map[string]struct {
@@ -141,8 +143,8 @@ func TestMembersThatStopInLargeObjectsKeepNoOtherWaiting(t *testing.T) {
 			}))
 			defer honest.Close()
 			// Until then, liars would hold what they have. A process that has no processor takes longer to lose its patience.
-			door := newDoor(t, func(l *Limits) { l.Timeout = 5 * time.Minute })
-			ctx, cancel := context.WithTimeout(t.Context(), door.Timeout-time.Minute)
+			limiter := newLimiter(t, func(l *Limits) { l.Timeout = 5 * time.Minute })
+			ctx, cancel := context.WithTimeout(t.Context(), limiter.Timeout-time.Minute)
 			liar := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 				io.WriteString(w, test.begin) //nolint:errcheck // the client is gone
 				w.(http.Flusher).Flush()
@@ -155,7 +157,7 @@ func TestMembersThatStopInLargeObjectsKeepNoOtherWaiting(t *testing.T) {
 			done := make(chan struct{})
 			const liars = 4
 			for range liars {
-				m, err := New("liar", &rest.Config{Host: liar.URL}, Everything, Dependencies{Store: newStore(t), Door: door})
+				m, err := New("liar", &rest.Config{Host: liar.URL}, Everything, Dependencies{Store: newStore(t), Limiter: limiter})
 				require.NoError(t, err)
 				go func() {
 					for ctx.Err() == nil {
@@ -170,8 +172,8 @@ func TestMembersThatStopInLargeObjectsKeepNoOtherWaiting(t *testing.T) {
 					<-done
 				}
 			}()
-			require.Eventually(t, func() bool { return door.large.count() == door.large.all }, time.Minute, time.Millisecond, "the liars have all")
-			m, err := New("honest", &rest.Config{Host: honest.URL}, Everything, Dependencies{Store: newStore(t), Door: door})
+			require.Eventually(t, func() bool { return limiter.large.count() == limiter.large.all }, time.Minute, time.Millisecond, "the liars have all")
+			m, err := New("honest", &rest.Config{Host: honest.URL}, Everything, Dependencies{Store: newStore(t), Limiter: limiter})
 			require.NoError(t, err)
 			_, _, count, err := m.source().page(ctx, "", func(i item) error { i.done(); return nil })
 			require.NoError(t, err)
@@ -209,19 +211,19 @@ func TestTheTimeOfOthersIsNotThatOfTheMember(t *testing.T) {
 					fmt.Fprintf(w, `{"metadata":{"resourceVersion":"1"},"items":[{"a":"%s"}]}`, large[:2*smallObject])
 				}
 			})
-			m.door.Timeout = 5 * time.Second
-			leave := takeAll(t, m.door.large)
+			m.limiter.Timeout = 5 * time.Second
+			leave := takeAll(t, m.limiter.large)
 			failed := make(chan error, 1)
 			go func() { failed <- ask(m) }()
-			require.Eventually(t, func() bool { return m.door.ownLong.count() == 1 }, time.Minute, time.Millisecond, "it waits")
+			require.Eventually(t, func() bool { return m.limiter.ownLong.count() == 1 }, time.Minute, time.Millisecond, "it waits")
 			select {
 			case err := <-failed:
 				require.Fail(t, "it did not wait", "%v", err)
-			case <-time.After(m.door.Timeout + time.Second):
+			case <-time.After(m.limiter.Timeout + time.Second):
 			}
 			leave()
 			require.NoError(t, <-failed)
-			assert.Zero(t, m.door.large.count())
+			assert.Zero(t, m.limiter.large.count())
 		})
 	}
 }
@@ -237,33 +239,33 @@ func TestAMemberHoldsNothingBeforeItAnswers(t *testing.T) {
 	read := make(chan error, 1)
 	go func() {
 		read <- m.read(t.Context(), openAPI, "", func([]byte) error {
-			assert.Equal(t, 1, m.door.large.count(), "it is in memory")
+			assert.Equal(t, 1, m.limiter.large.count(), "it is in memory")
 			return nil
 		})
 	}()
 	<-asked
-	assert.Zero(t, m.door.large.count())
+	assert.Zero(t, m.limiter.large.count())
 	close(answers)
 	require.NoError(t, <-read)
-	assert.Zero(t, m.door.large.count())
+	assert.Zero(t, m.limiter.large.count())
 }
 
 // TestAnswersOfDiscoveryBeginSoon holds that a round that takes memory may wait for the beginning of few answers.
 func TestAnswersOfDiscoveryBeginSoon(t *testing.T) {
-	door := newDoor(t, nil)
-	door.patience = time.Hour // the test looks
-	e := door.entrance()
+	limiter := newLimiter(t, nil)
+	limiter.patience = time.Hour // the test looks
+	e := limiter.forMember()
 	e.round.begin(t.Context())
 	defer e.round.end()
-	e.round.awaits(door.patience)()
+	e.round.awaits(limiter.patience)()
 	assert.Zero(t, e.round.delays, "it takes no memory yet")
 	require.NoError(t, e.round.hold(t.Context(), e, true))
-	answered := e.round.awaits(door.patience)
+	answered := e.round.awaits(limiter.patience)
 	assert.Zero(t, e.round.permit.waits)
 	answered()
 	assert.Positive(t, e.round.delays)
-	e.round.delays = maxDelays*door.patience + 1
-	answered = e.round.awaits(door.patience)
+	e.round.delays = maxDelays*limiter.patience + 1
+	answered = e.round.awaits(limiter.patience)
 	require.Eventually(t, func() bool {
 		e.round.permit.mu.Lock()
 		defer e.round.permit.mu.Unlock()
@@ -276,21 +278,22 @@ func TestAnswersOfDiscoveryBeginSoon(t *testing.T) {
 // TestASmallDocumentNeedsNoPermit has others take all permits.
 func TestASmallDocumentNeedsNoPermit(t *testing.T) {
 	m := hostile(t, nil, func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, `{}`) })
-	defer takeAll(t, m.door.large)()
+	defer takeAll(t, m.limiter.large)()
 	require.NoError(t, m.read(t.Context(), openAPI, "", func([]byte) error { return nil }))
 }
 
-// TestAPermitHasATime has members keep the pace in discovery, and in objects that decide what readers see, for longer than they may have a permit.
+// TestAPermitHasATime has members keep the pace in discovery, and in objects that decide what readers see, for longer than they may have a
+// permit.
 func TestAPermitHasATime(t *testing.T) {
-	door := newDoor(t, nil)
-	door.patience = time.Hour // the test looks
-	e := door.entrance()
+	limiter := newLimiter(t, nil)
+	limiter.patience = time.Hour // the test looks
+	e := limiter.forMember()
 	var why error
 	lost := func(err error) { why = err }
 	for range 2 {
 		permit, err := e.rights.holdLarge(t.Context(), lost)
 		require.NoError(t, err)
-		has := []int{door.largeOfRights.count(), door.large.count(), door.slow.count()}
+		has := []int{limiter.largeOfRights.count(), limiter.large.count(), limiter.slow.count()}
 		if permit.slow {
 			assert.Equal(t, []int{0, 1, 1}, has, "it waits behind others")
 			permit.within(rightsTime)
@@ -310,5 +313,5 @@ func TestAPermitHasATime(t *testing.T) {
 	e.round.begin(t.Context())
 	defer e.round.end()
 	require.NoError(t, e.round.hold(t.Context(), e, true))
-	assert.Equal(t, door.Timeout, e.round.permit.most)
+	assert.Equal(t, limiter.Timeout, e.round.permit.most)
 }

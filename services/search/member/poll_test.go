@@ -23,10 +23,10 @@ import (
 // runStream copies the config maps of a member, which are listed all the time if they cannot be watched.
 func runStream(t *testing.T, f *fakeMember, to *store.Store) *stream {
 	t.Helper()
-	m, err := New("east", &rest.Config{Host: f.URL}, Everything, Dependencies{Store: to, Door: newDoor(t, nil)})
+	m, err := New("east", &rest.Config{Host: f.URL}, Everything, Dependencies{Store: to, Limiter: newLimiter(t, nil)})
 	require.NoError(t, err)
 	kind := streams.Kind{GroupVersionResource: configMaps, Name: "ConfigMap", Namespaced: true}
-	s := newStream("east", kind, source{client: m.client, door: m.door, resource: configMaps}, to)
+	s := newStream("east", kind, source{client: m.client, limiter: m.limiter, resource: configMaps}, to)
 	s.listInterval = 1100 * time.Millisecond // less counts as a failure
 	ctx, cancel := contextFor(t)
 	done := make(chan struct{})
@@ -123,11 +123,11 @@ func TestObjectsWithoutVersions(t *testing.T) {
 
 // TestAMemberThatEndsConnectionsGetsFew holds that the connections to one member are bounded.
 func TestAMemberThatEndsConnectionsGetsFew(t *testing.T) {
-	door := newDoor(t, func(l *Limits) { l.Resources = 1 }).entrance()
+	limiter := newLimiter(t, func(l *Limits) { l.Resources = 1 }).forMember()
 	for range 1 + spareDials {
-		require.NoError(t, door.admitDial())
-		require.NoError(t, door.admitDial(), "one that fails does not count")
-		door.dialed()
+		require.NoError(t, limiter.admitDial())
+		require.NoError(t, limiter.admitDial(), "one that fails does not count")
+		limiter.dialed()
 	}
-	assert.ErrorContains(t, door.admitDial(), "ends connections")
+	assert.ErrorContains(t, limiter.admitDial(), "ends connections")
 }

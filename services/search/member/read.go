@@ -44,7 +44,7 @@ const (
 // source reads a resource of a member as JSON, without decoding objects.
 type source struct {
 	client   rest.Interface
-	door     *entrance
+	limiter  *memberLimiter
 	resource schema.GroupVersionResource
 	// namespaces are those that are read, each by itself. If there are none, one request reads all objects.
 	namespaces []string
@@ -135,7 +135,7 @@ func (s source) decidesRights() bool { return streams.DecidesRights(s.resource) 
 
 // takeList waits until the member may send one more list.
 func (s source) takeList(ctx context.Context) (leave func(), err error) {
-	list, err := s.door.lists.take(ctx, s.resource.Group, nil)
+	list, err := s.limiter.lists.take(ctx, s.resource.Group, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -153,7 +153,7 @@ func (s source) beginList(ctx context.Context) (within context.Context, listed f
 		return nil, nil, err
 	}
 	within, end := context.WithCancelCause(ctx)
-	late := time.AfterFunc(s.door.listTime, func() { end(s.door.listTooLong()) })
+	late := time.AfterFunc(s.limiter.listTime, func() { end(s.limiter.listTooLong()) })
 	return within, func() {
 		late.Stop()
 		leave()
@@ -179,8 +179,8 @@ func (s source) page(ctx context.Context, token string, each func(item) error) (
 		return "", "", 0, err
 	}
 	defer body.Close() //nolint:errcheck // it was read
-	items := newItems(ctx, s.door, body, end)
-	items.decides, items.group, items.rate = s.decidesRights(), s.resource.Group, s.door.listRate
+	items := newItems(ctx, s.limiter, body, end)
+	items.decides, items.group, items.rate = s.decidesRights(), s.resource.Group, s.limiter.listRate
 	defer items.over()
 	items.begin(0)
 	var metadata metav1.ListMeta
@@ -248,10 +248,10 @@ func (s source) beginWatch(ctx context.Context, resourceVersion string, initial 
 		w.listed()
 		return nil, err
 	}
-	w.body, w.items = body, newItems(ctx, s.door, body, end)
+	w.body, w.items = body, newItems(ctx, s.limiter, body, end)
 	w.quiet, w.follows, w.decides, w.group = !initial, s.follows, s.decidesRights(), s.resource.Group
 	if initial {
-		w.rate = s.door.listRate
+		w.rate = s.limiter.listRate
 	}
 	w.begin(0)
 	w.setBusy(true)
@@ -288,7 +288,7 @@ type taken struct{ error }
 func (w *watching) pass(each func(event) error) error {
 	return w.next(func(i item) error {
 		e := event{item: i, syncedAt: w.syncedAt, quiet: func() {
-			w.quiet, w.rate = true, w.door.rate
+			w.quiet, w.rate = true, w.limiter.rate
 			w.listed()
 		}}
 		err := e.decode()

@@ -50,7 +50,7 @@ func (s *stream) pause(ctx context.Context, pause time.Duration, failure error) 
 	}
 }
 
-// answered reports whether a failure is what a member has said about itself: that it forbids or does not know something.
+// answered reports whether a failure is an answer of a member: that it forbids something, or does not have it.
 func answered(failure error) bool {
 	var status apierrors.APIStatus
 	return errors.As(failure, &status) && status.Status().Code < http.StatusInternalServerError

@@ -35,7 +35,7 @@ func TestStreamsTryAgainWhenTheMemberAnswers(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				s := newStream("east", streams.Kind{}, source{door: newDoor(t, nil).entrance()}, nil)
+				s := newStream("east", streams.Kind{}, source{limiter: newLimiter(t, nil).forMember()}, nil)
 				go func() {
 					time.Sleep(time.Second)
 					s.answers.Send()

@@ -30,19 +30,19 @@ func TestWhoFloodsAMemberKeepsNoRevocationFromSearch(t *testing.T) {
 	f := newFakeMember(t)
 	f.put("a", "b")
 	s := newStore(t)
-	m, err := New("east", &rest.Config{Host: f.URL}, Everything, Dependencies{Store: s, Door: newDoor(t, nil)})
+	m, err := New("east", &rest.Config{Host: f.URL}, Everything, Dependencies{Store: s, Limiter: newLimiter(t, nil)})
 	require.NoError(t, err)
-	use(m.door.rate)
+	use(m.limiter.rate)
 	for range writesAtOnce {
-		m.door.writes <- struct{}{}
+		m.limiter.writes <- struct{}{}
 	}
-	require.True(t, m.door.own.TryAcquire(m.door.share))
-	defer takeAll(t, m.door.lists)()
-	defer takeAll(t, m.door.ownLong)()
-	defer takeAll(t, m.door.large)()
+	require.True(t, m.limiter.own.TryAcquire(m.limiter.share))
+	defer takeAll(t, m.limiter.lists)()
+	defer takeAll(t, m.limiter.ownLong)()
+	defer takeAll(t, m.limiter.large)()
 	text := fmt.Sprintf(`{"metadata":{"name":"large","namespace":"default"},"x":%q}`, strings.Repeat("x", 2*smallObject))
 	f.wrong = map[string]string{"large": text}
-	from := newStream("east", kindOfRoleBindings, source{client: m.client, door: m.door, resource: kindOfRoleBindings.GroupVersionResource}, m.store)
+	from := newStream("east", kindOfRoleBindings, source{client: m.client, limiter: m.limiter, resource: kindOfRoleBindings.GroupVersionResource}, m.store)
 	ctx, cancel := contextFor(t)
 	ended := make(chan error, 1)
 	go func() { ended <- from.copy(ctx) }()
@@ -64,14 +64,14 @@ func TestRightsAreClosedWhileSearchIsLate(t *testing.T) {
 	ended := make(chan error, 1)
 	go func() { ended <- s.copy(t.Context()) }()
 	require.Eventually(t, func() bool { return f.count("watch") > 0 }, time.Minute, time.Millisecond)
-	use(s.door.rate)
+	use(s.limiter.rate)
 	f.remove("a")
 	f.put("c")
 	err := <-ended
 	require.True(t, isTooMuch(err), err)
 	assert.Contains(t, s.closed(t), "search has not read for more than 200ms what the cluster has sent")
 
-	s.door.rate = rate.NewLimiter(s.door.rate.Limit(), s.door.rate.Burst())
+	s.limiter.rate = rate.NewLimiter(s.limiter.rate.Limit(), s.limiter.rate.Burst())
 	s.lateAfter = lateAfter
 	copyUntil(t, s, f, func() { hasEventually(t, s.store, "b", "c") }) //nolint:errcheck // as above
 	assert.Empty(t, s.closed(t))

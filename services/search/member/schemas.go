@@ -93,7 +93,7 @@ func (s *schemas) put(ctx context.Context, path, version string) error {
 			s.full = full
 			return full
 		}
-		return s.member.door.write(ctx, func() error { return s.member.store.PutSchema(ctx, s.member.name, path, version, document) })
+		return s.member.limiter.write(ctx, func() error { return s.member.store.PutSchema(ctx, s.member.name, path, version, document) })
 	})
 }
 

@@ -19,7 +19,7 @@ import (
 
 func TestDocumentsAreCopiedOnceForEachVersion(t *testing.T) {
 	f, s := newFakeMember(t), newStore(t)
-	m, err := New("east", &rest.Config{Host: f.URL}, Everything, Dependencies{Store: s, Door: newDoor(t, nil)})
+	m, err := New("east", &rest.Config{Host: f.URL}, Everything, Dependencies{Store: s, Limiter: newLimiter(t, nil)})
 	require.NoError(t, err)
 	kinds, _, err := m.discover(t.Context())
 	require.NoError(t, err)
@@ -52,31 +52,31 @@ func TestDocumentsAreCopiedOnceForEachVersion(t *testing.T) {
 func TestADocumentTakesMemoryUntilItIsWritten(t *testing.T) {
 	f, s := newFakeMember(t), newStore(t)
 	f.do(func() { f.document, f.blanks = 1, smallObject })
-	m, err := New("east", &rest.Config{Host: f.URL}, Everything, Dependencies{Store: s, Door: newDoor(t, nil)})
+	m, err := New("east", &rest.Config{Host: f.URL}, Everything, Dependencies{Store: s, Limiter: newLimiter(t, nil)})
 	require.NoError(t, err)
 	for range writesAtOnce {
-		m.door.writes <- struct{}{}
+		m.limiter.writes <- struct{}{}
 	}
 	done := make(chan error, 1)
 	go func() { done <- (&schemas{member: m}).put(t.Context(), "api/v1", "1") }()
-	require.Eventually(t, func() bool { return f.count("document") == 1 && m.door.large.count() == 1 }, time.Minute, time.Millisecond)
+	require.Eventually(t, func() bool { return f.count("document") == 1 && m.limiter.large.count() == 1 }, time.Minute, time.Millisecond)
 	select {
 	case err := <-done:
 		require.Fail(t, "it does not wait", err)
 	default:
 	}
-	assert.Equal(t, 1, m.door.large.count())
-	<-m.door.writes
+	assert.Equal(t, 1, m.limiter.large.count())
+	<-m.limiter.writes
 	require.NoError(t, <-done)
-	assert.Zero(t, m.door.large.count())
-	assert.Zero(t, m.door.ownLong.count())
+	assert.Zero(t, m.limiter.large.count())
+	assert.Zero(t, m.limiter.ownLong.count())
 }
 
 // TestDocumentsCountForTheSizeOfACluster has documents that are more than a cluster may have.
 func TestDocumentsCountForTheSizeOfACluster(t *testing.T) {
 	f, s := newFakeMember(t), newStore(t)
 	f.do(func() { f.document = 1 })
-	m, err := New("east", &rest.Config{Host: f.URL}, Everything, Dependencies{Store: s, Door: newDoor(t, func(l *Limits) { l.Size.Set(1 << 20) })})
+	m, err := New("east", &rest.Config{Host: f.URL}, Everything, Dependencies{Store: s, Limiter: newLimiter(t, func(l *Limits) { l.Size.Set(1 << 20) })})
 	require.NoError(t, err)
 	kinds, _, err := m.discover(t.Context())
 	require.NoError(t, err)
@@ -107,7 +107,7 @@ func TestDocumentsCountForTheSizeOfACluster(t *testing.T) {
 
 func TestAMemberIsNotAskedForDocumentsAllTheTime(t *testing.T) {
 	f, s := newFakeMember(t), newStore(t)
-	m, err := New("east", &rest.Config{Host: f.URL}, Everything, Dependencies{Store: s, Door: newDoor(t, nil)})
+	m, err := New("east", &rest.Config{Host: f.URL}, Everything, Dependencies{Store: s, Limiter: newLimiter(t, nil)})
 	require.NoError(t, err)
 	documents := &schemas{member: m}
 	require.NoError(t, documents.copy(t.Context(), nil))

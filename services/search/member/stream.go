@@ -96,7 +96,7 @@ type stream struct {
 	answers *broadcast.Broadcast
 	// usage is what the store has of the member.
 	usage *usage
-	// full is why the last list, or what a watch said after it, is not stored whole.
+	// full is why the last list, or what a watch sent after it, is not stored whole.
 	full error
 	// flooded are namespaces of whose RBAC objects the watch has dropped events. isFlooded is set if there are some.
 	flooded   map[string]bool
@@ -110,14 +110,14 @@ type stream struct {
 
 func newStream(cluster string, kind streams.Kind, from source, to *store.Store) *stream {
 	if from.decidesRights() {
-		from.door = from.door.rights
-		to = to.InTurns(from.door.turn)
+		from.limiter = from.limiter.rights
+		to = to.InTurns(from.limiter.turn)
 	}
 	s := &stream{
 		source: from, cluster: cluster, kind: kind, store: to, abandonedAfter: abandonedAfter, silence: silence, lateAfter: lateAfter,
 		listInterval: listInterval,
 		answers:      &broadcast.Broadcast{}, endList: func() {}, flooded: map[string]bool{},
-		usage:  &usage{cluster: cluster, store: to, limits: &from.door.Limits},
+		usage:  &usage{cluster: cluster, store: to, limits: &from.limiter.Limits},
 		status: Status{Kind: kind, Phase: Pending, Since: time.Now()}, untrimmed: trimEvents,
 	}
 	s.details.Store(&kind.Details)
@@ -137,7 +137,7 @@ func (s *stream) describe(ctx context.Context, details streams.Details) {
 	if open == nil || reflect.DeepEqual(*open.details, details) {
 		return
 	}
-	err := s.door.turn(ctx, func() (int, error) { return 0, s.store.Describe(ctx, open.target, details) })
+	err := s.limiter.turn(ctx, func() (int, error) { return 0, s.store.Describe(ctx, open.target, details) })
 	if err != nil {
 		klog.V(2).InfoS("The store does not know the kind of a stream yet", "cluster", s.cluster, "resource", s.resource, "err", err)
 		return
@@ -318,7 +318,7 @@ func (s *stream) begin(ctx context.Context) error {
 	return nil
 }
 
-// ended returns what is to be told of the end of a list or a watch.
+// ended returns the text about the end of a list or a watch.
 func (s *stream) ended(ctx context.Context, err error) error {
 	if isRefused(err) || isLimit(err) {
 		s.target.ResourceVersion = "" // the watch cannot go on after what it could not read
@@ -337,6 +337,6 @@ func (s *stream) ended(ctx context.Context, err error) error {
 // revoked.
 func (s *stream) closeRights(ctx context.Context, why *LimitError) error {
 	return s.keepTrying(ctx, func() error {
-		return s.door.write(ctx, func() error { return s.store.CloseRights(ctx, s.target, shortened(why.Error(), maxMessage)) })
+		return s.limiter.write(ctx, func() error { return s.store.CloseRights(ctx, s.target, shortened(why.Error(), maxMessage)) })
 	})
 }

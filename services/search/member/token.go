@@ -27,7 +27,7 @@ func (m *Member) RequestToken(ctx context.Context, namespace, account string, li
 	if err != nil {
 		return "", err
 	}
-	if err := m.door.admit(ctx); err != nil {
+	if err := m.limiter.admit(ctx); err != nil {
 		return "", err
 	}
 	request := m.client.Post().AbsPath("api/v1/namespaces", namespace, "serviceaccounts", account, "token").

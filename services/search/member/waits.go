@@ -44,17 +44,17 @@ func rank(k streams.Kind) int {
 	return 2
 }
 
-// waiting is a stream that waits for a place.
+// waiting is a stream that waits for a slot.
 type waiting struct {
-	*place
+	*slot
 	status Status
 	// closed is set once readers have no rights by what the stream has copied before.
 	closed bool
 }
 
-// enter returns a place for the watches of a stream, or nil if it has to wait for one. Only adjust calls it: it is called again when the
-// member gets places.
-func (m *Member) enter(kind streams.Kind) *place {
+// enter returns a slot for the watches of a stream, or nil if it has to wait for one. Only adjust calls it: it is called again when the
+// member gets slots.
+func (m *Member) enter(kind streams.Kind) *slot {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	resource := kind.GroupVersionResource
@@ -65,21 +65,21 @@ func (m *Member) enter(kind streams.Kind) *place {
 			Kind: kind, Phase: Failed, Reason: LimitReached, Message: errCrowded.Error(), Since: time.Now(),
 		}
 		if m.decidesRights(kind) {
-			time.AfterFunc(m.door.watches.grace, m.wake) // for closeWaiting
+			time.AfterFunc(m.limiter.watches.grace, m.wake) // for closeWaiting
 		}
 	}
 	for {
-		if one.place == nil {
-			one.place = m.askFor(kind)
+		if one.slot == nil {
+			one.slot = m.askFor(kind)
 		}
 		select {
 		case <-one.given:
 			if !one.use() { // it came while discovery went on, and others needed it
-				one.place = nil
+				one.slot = nil
 				continue
 			}
 			delete(m.waits, resource)
-			return one.place
+			return one.slot
 		default:
 			m.waits[resource] = one
 			return nil
@@ -87,11 +87,11 @@ func (m *Member) enter(kind streams.Kind) *place {
 	}
 }
 
-// askFor asks for a place. Others may get it back before the stream begins: the member decides how long its discovery takes.
-func (m *Member) askFor(kind streams.Kind) *place {
-	one := &place{weight: max(len(m.namespaces), 1), granted: m.wake, last: m.decidesRights(kind)}
+// askFor asks for a slot. Others may get it back before the stream begins: the member decides how long its discovery takes.
+func (m *Member) askFor(kind streams.Kind) *slot {
+	one := &slot{weight: max(len(m.namespaces), 1), granted: m.wake, last: m.decidesRights(kind)}
 	one.end = func() { go one.leave() }
-	return m.door.watches.add(m.door.party, one)
+	return m.limiter.watches.add(m.limiter.party, one)
 }
 
 // decidesRights reports whether the objects of a kind decide what readers see. They do not if search has those of some namespaces only.
@@ -102,12 +102,12 @@ func (m *Member) decidesRights(kind streams.Kind) bool {
 // closeWaiting denies readers what they have by objects whose stream has waited for long: what was copied before may have been revoked.
 func (m *Member) closeWaiting(ctx context.Context) {
 	for resource, one := range m.waitingRights() {
-		if time.Since(one.status.Since) < m.door.watches.grace {
+		if time.Since(one.status.Since) < m.limiter.watches.grace {
 			continue
 		}
 		if err := m.newStream(one.status.Kind).closeWhileWaiting(ctx); err != nil {
 			klog.V(2).InfoS("Rights in a cluster cannot be closed yet", "cluster", m.name, "resource", resource, "err", err)
-			time.AfterFunc(m.door.watches.grace, m.wake)
+			time.AfterFunc(m.limiter.watches.grace, m.wake)
 			continue
 		}
 		m.mu.Lock()
@@ -136,7 +136,7 @@ func (s *stream) closeWhileWaiting(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return s.door.write(ctx, func() error { return s.store.CloseRights(ctx, target, errCrowded.Error()) })
+	return s.limiter.write(ctx, func() error { return s.store.CloseRights(ctx, target, errCrowded.Error()) })
 }
 
 // wake has adjust run again.
@@ -147,7 +147,7 @@ func (m *Member) wake() {
 	}
 }
 
-// forgo gives up the places of streams that do not count any more, or of all.
+// forgo gives up the slots of streams that do not count any more, or of all.
 func (m *Member) forgo(gone func(schema.GroupVersionResource) bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -20,13 +20,13 @@ import (
 	"github.com/tripod-k8s/tripod/services/search/store/streams"
 )
 
-// TestAFairShareIsLostToNobody holds for places that parties keep.
+// TestAFairShareIsLostToNobody holds for slots that parties keep.
 func TestAFairShareIsLostToNobody(t *testing.T) {
-	p := newPlaces(10, 10)
+	p := newSlots(10, 10)
 	p.steady = true
 	ended := map[string]int{}
 	ask := func(by string, weight int) (given bool) {
-		one := p.add(by, &place{weight: weight})
+		one := p.add(by, &slot{weight: weight})
 		one.park(func() {
 			ended[by]++
 			go one.leave()
@@ -63,7 +63,7 @@ func (m *Member) count() int { return len(m.running()) }
 
 // TestMembersShareWatches has one that would take all, and later others. It says in its status what waits, and gets the rest back.
 func TestMembersShareWatches(t *testing.T) {
-	s, door := newStore(t), newDoor(t, func(l *Limits) { l.Watches = 100 })
+	s, limiter := newStore(t), newLimiter(t, func(l *Limits) { l.Watches = 100 })
 	begin := func(name string, resources int) (m *Member, f *fakeMember, stop func()) {
 		f = newFakeMember(t)
 		f.resources = []string{"configmaps"}
@@ -71,7 +71,7 @@ func TestMembersShareWatches(t *testing.T) {
 			f.resources = append(f.resources, fmt.Sprint("things", i))
 		}
 		f.put("a")
-		m, err := New(name, &rest.Config{Host: f.URL}, Everything, Dependencies{Store: s, Door: door})
+		m, err := New(name, &rest.Config{Host: f.URL}, Everything, Dependencies{Store: s, Limiter: limiter})
 		require.NoError(t, err)
 		m.discoveryInterval = 50 * time.Millisecond
 		ctx, cancel := contextFor(t)
@@ -123,9 +123,9 @@ func TestMembersShareWatches(t *testing.T) {
 
 // TestObjectsThatDecideRightsAreFollowedFirst has a member with more watches than there may be.
 func TestObjectsThatDecideRightsAreFollowedFirst(t *testing.T) {
-	door := newDoor(t, func(l *Limits) { l.Watches = 100 })
+	limiter := newLimiter(t, func(l *Limits) { l.Watches = 100 })
 	begin := func(name string) *Member {
-		m, err := New(name, &rest.Config{Host: "http://member", Transport: &stops{}}, Everything, Dependencies{Store: newStore(t), Door: door})
+		m, err := New(name, &rest.Config{Host: "http://member", Transport: &stops{}}, Everything, Dependencies{Store: newStore(t), Limiter: limiter})
 		require.NoError(t, err)
 		t.Cleanup(m.stop)
 		return m
@@ -173,7 +173,7 @@ func TestDiscoveryOfManyVersionsTakesAPermit(t *testing.T) {
 			http.NotFound(w, req)
 		}
 	})
-	leave := takeAll(t, m.door.large)
+	leave := takeAll(t, m.limiter.large)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	ended := make(chan struct{})
@@ -182,13 +182,13 @@ func TestDiscoveryOfManyVersionsTakesAPermit(t *testing.T) {
 		m.discover(ctx) //nolint:errcheck // it finds nothing
 	}()
 	require.Eventually(t, func() bool {
-		m.door.large.mu.Lock()
-		defer m.door.large.mu.Unlock()
-		return m.door.large.waiting == 1
+		m.limiter.large.mu.Lock()
+		defer m.limiter.large.mu.Unlock()
+		return m.limiter.large.waiting == 1
 	}, time.Minute, time.Millisecond)
 	assert.Zero(t, asked.Load())
 	leave()
 	<-ended
 	assert.Positive(t, asked.Load())
-	assert.Zero(t, m.door.large.count())
+	assert.Zero(t, m.limiter.large.count())
 }

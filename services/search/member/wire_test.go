@@ -87,7 +87,7 @@ func TestAnswersAreNoOverhead(t *testing.T) {
 	}))
 	server.EnableHTTP2 = true
 	m := newMember(t, served(t, server), func(l *Limits) { l.Resources = 1 })
-	m.door.overhead.most = 1 << 20
+	m.limiter.overhead.most = 1 << 20
 	_, _, count, err := m.source().page(t.Context(), "", func(item) error { return nil })
 	require.NoError(t, err)
 	assert.Equal(t, 20_001, count)
@@ -107,7 +107,7 @@ func TestHeadersOfAMemberAreShort(t *testing.T) {
 			server.EnableHTTP2 = !plain
 			config := served(t, server)
 			m := newMember(t, config, nil)
-			client, err := m.door.client(config)
+			client, err := m.limiter.client(config)
 			require.NoError(t, err)
 			req, err := http.NewRequestWithContext(expecting(t.Context(), streamed), http.MethodGet, server.URL, http.NoBody)
 			require.NoError(t, err)
@@ -123,7 +123,7 @@ func TestHeadersOfAMemberAreShort(t *testing.T) {
 	}
 }
 
-// TestAnswersThatWaitKeepNoOtherFromComing has many streams of a member wait for places, with as much unread as they may send.
+// TestAnswersThatWaitKeepNoOtherFromComing has many streams of a member wait for slots, with as much unread as they may send.
 func TestAnswersThatWaitKeepNoOtherFromComing(t *testing.T) {
 	const waiting = 60
 	var sent atomic.Int64
@@ -141,7 +141,7 @@ func TestAnswersThatWaitKeepNoOtherFromComing(t *testing.T) {
 	}))
 	server.EnableHTTP2 = true
 	m := newMember(t, served(t, server), nil)
-	defer takeAll(t, m.door.Door.places)()
+	defer takeAll(t, m.limiter.Limiter.slots)()
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan struct{})
 	defer func() {
@@ -158,7 +158,7 @@ func TestAnswersThatWaitKeepNoOtherFromComing(t *testing.T) {
 			ended <- struct{}{}
 		}()
 	}
-	// Each was read as far as it may be without a place, and has half of what it may send besides.
+	// Each was read as far as it may be without a slot, and has half of what it may send besides.
 	require.Eventually(t, func() bool { return sent.Load() > waiting*(tinyObject+streamBuffer/2) }, time.Minute, 10*time.Millisecond)
 	for _, resource := range []schema.GroupVersionResource{
 		configMaps, {Version: "v1", Resource: "namespaces"}, {Group: "rbac.authorization.k8s.io", Version: "v1", Resource: "roles"},

@@ -41,7 +41,7 @@ const StandardAnswerMemory = int64(96 << 20)
 const (
 	// minAnswerMemory has room for the largest object as a table.
 	minAnswerMemory = 48 << 20
-	// minHistoryTTL is how often watches are told how far they are.
+	// minHistoryTTL is how often watches get bookmarks.
 	minHistoryTTL = time.Minute
 	// minEventsTTL leaves time to read an event before search deletes it.
 	minEventsTTL = time.Minute
@@ -120,7 +120,7 @@ func (o *Options) Validate() error {
 		errs = append(errs, errors.New("--import-max-clusters must be at least 1"))
 	}
 	if o.HistoryTTL < minHistoryTTL {
-		errs = append(errs, errors.New("--history-ttl must be at least 1m: watches are told each minute how far they are"))
+		errs = append(errs, errors.New("--history-ttl must be at least 1m: watches get a bookmark each minute"))
 	}
 	if o.EventsTTL < minEventsTTL {
 		errs = append(errs, errors.New("--events-ttl must be at least 1m: search deletes older events"))

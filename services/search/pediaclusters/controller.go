@@ -162,7 +162,7 @@ func (m *Controller) forget(ctx context.Context) {
 	}
 }
 
-// reconcile makes members be what PediaClusters say, and tells their states.
+// reconcile makes members match the PediaClusters, and reports their states.
 func (m *Controller) reconcile(ctx context.Context) {
 	if m.Writable != nil && !m.Writable() {
 		return
@@ -226,7 +226,7 @@ func (m *Controller) forgetMembers(ctx context.Context, names []string) {
 		if name == m.Hub || !m.shards.Mine(name) || m.removals.remove(ctx, waiting, name) {
 			delete(m.running, name)
 			m.renewals.forget(name)
-			m.copying.Door.Forget(name)
+			m.copying.Limiter.Forget(name)
 		}
 	}
 }
@@ -280,7 +280,7 @@ func (m *Controller) start(ctx context.Context, name string, r *running) {
 		_, r.invalid = policyOf(&r.spec, r.party)
 	}
 	if r.invalid == nil {
-		r.invalid = m.copying.Door.CheckConfig(config)
+		r.invalid = m.copying.Limiter.CheckConfig(config)
 	}
 	if r.invalid == nil {
 		copying := m.copying
@@ -382,7 +382,7 @@ func (m *Controller) updateStatus(ctx context.Context, cluster *v1alpha2.PediaCl
 		_, err = m.client.Resource(clusters).Patch(ctx, cluster.Name, types.MergePatchType, patch, metav1.PatchOptions{}, "status")
 	}
 	if err != nil && !apierrors.IsNotFound(err) && ctx.Err() == nil {
-		klog.ErrorS(err, "Cannot tell the state of a cluster", "cluster", cluster.Name)
+		klog.ErrorS(err, "Cannot report the state of a cluster", "cluster", cluster.Name)
 	}
 	if r.written = nil; err == nil {
 		r.written = append([]v1alpha2.GroupStatus{}, status.SyncResources...)

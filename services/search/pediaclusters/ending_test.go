@@ -30,9 +30,9 @@ func TestAMemberThatDoesNotEndHoldsUpNoOther(t *testing.T) {
 	defer s.Close()
 	require.NoError(t, s.Migrate(t.Context()))
 	client := fake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), map[schema.GroupVersionResource]string{clusters: "PediaClusterList", resources: "ClusterSyncResourcesList"})
-	door, err := member.NewDoor(member.Standard())
+	limiter, err := member.NewLimiter(member.Standard())
 	require.NoError(t, err)
-	m := New(client, hub.StandardMemory(), Options{}, member.Dependencies{Store: s, Door: door})
+	m := New(client, hub.StandardMemory(), Options{}, member.Dependencies{Store: s, Limiter: limiter})
 	slow := make(chan struct{})
 	add := func(name string, done chan struct{}) *int {
 		ends := new(int)

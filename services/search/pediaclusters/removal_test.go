@@ -23,8 +23,8 @@ import (
 	"github.com/tripod-k8s/tripod/services/search/store"
 )
 
-// TestARemovalHoldsUpNothing has a cluster go whose removal takes long. Meanwhile another one loses its policy of rights, and a new one has the name of the
-// first.
+// TestARemovalHoldsUpNothing has a cluster go whose removal takes long. Meanwhile another one loses its policy of rights, and a new one has
+// the name of the first.
 func TestARemovalHoldsUpNothing(t *testing.T) {
 	s, err := store.Open("sqlite:" + filepath.Join(t.TempDir(), "search.db"))
 	require.NoError(t, err)
@@ -41,9 +41,9 @@ func TestARemovalHoldsUpNothing(t *testing.T) {
 	require.NoError(t, unstructured.SetNestedStringSlice(narrowed.Object, []string{"one"}, "spec", "namespaces"))
 	client := fake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(),
 		map[schema.GroupVersionResource]string{clusters: "PediaClusterList", resources: "ClusterSyncResourcesList"}, pediaCluster("kept", "1"), pediaCluster("again", "3"), narrowed)
-	door, err := member.NewDoor(member.Standard())
+	limiter, err := member.NewLimiter(member.Standard())
 	require.NoError(t, err)
-	m := New(client, hub.StandardMemory(), Options{}, member.Dependencies{Store: s, Door: door})
+	m := New(client, hub.StandardMemory(), Options{}, member.Dependencies{Store: s, Limiter: limiter})
 	free, begun := make(chan struct{}), make(chan string, 10)
 	m.removals.from = func(ctx context.Context, cluster string) error {
 		begun <- cluster

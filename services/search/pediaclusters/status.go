@@ -19,7 +19,7 @@ import (
 	"github.com/tripod-k8s/tripod/services/search/store/streams"
 )
 
-// maxMessage bounds what a condition tells of an error, and maxDetail what the state of a resource does: a cluster may have a thousand.
+// maxMessage bounds the text of an error in a condition, and maxDetail that in the state of a resource: a cluster may have a thousand.
 const maxMessage, maxDetail = 1024, 512
 
 // statusOf returns the status of a cluster. old is the one before. If something is wrong with its spec, that is invalid, and nothing is

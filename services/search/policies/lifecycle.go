@@ -29,12 +29,12 @@ import (
 // errWaits says that the creation condition does not hold.
 var errWaits = errors.New("the creation condition does not hold")
 
-// believe returns what a lifecycle is made of, or why it is not believed. It is not known if its policy may be late.
+// verify returns the origin of a lifecycle, or why it is not accepted. It is not known if its policy may be late.
 //
 // A writer of lifecycles may name any owner. So a lifecycle counts only if a policy makes it of one of its sources in this turn, as
 // it is. For the same reason, an owner that a policy has not set takes nothing away: a name that a policy makes, or that is unclear, is
 // not known while the lifecycle says something else.
-func believe(lifecycle *v1alpha1.PediaClusterLifecycle, s *state) (made origin, known bool, err error) {
+func verify(lifecycle *v1alpha1.PediaClusterLifecycle, s *state) (made origin, known bool, err error) {
 	owner := metav1.GetControllerOf(lifecycle)
 	ofPolicy := isPolicy(owner)
 	made, exists := s.made[lifecycle.Name]
@@ -59,7 +59,7 @@ func isPolicy(owner *metav1.OwnerReference) bool {
 func (p *Policies) applyLifecycle(
 	ctx context.Context, lifecycle *v1alpha1.PediaClusterLifecycle, s *state,
 ) (status v1alpha1.LifecycleStatus, known bool) {
-	made, known, err := believe(lifecycle, s)
+	made, known, err := verify(lifecycle, s)
 	if !known {
 		return status, false
 	}
@@ -89,7 +89,7 @@ func (p *Policies) applyLifecycle(
 	return status, true
 }
 
-// maker makes the PediaCluster of a lifecycle that is believed.
+// maker makes the PediaCluster of a lifecycle that is accepted.
 type maker struct {
 	*Policies
 	owner templates.Owner
@@ -140,7 +140,7 @@ func mayChange(lifecycle *v1alpha1.PediaClusterLifecycle, party parties.Party, h
 		has.Annotations[adoptAnnotation] == party.Policy()
 }
 
-// existing returns the reason of Created for a PediaCluster that is there. The status that said who created it may be lost or late.
+// existing returns the reason of Created for a PediaCluster that is there. The status that named its creator may be lost or late.
 func existing(lifecycle *v1alpha1.PediaClusterLifecycle, owners []metav1.OwnerReference) string {
 	if owns(lifecycle, owners) {
 		return "PediaClusterCreated"
@@ -179,7 +179,7 @@ func (m *maker) data(
 // tooManyReferences is the reason of lifecycles and policies with references that are not followed.
 const tooManyReferences = "TooManyReferences"
 
-// reasonOf tells an object that does not exist from one that was not read yet, or is one too many.
+// reasonOf distinguishes an object that does not exist from one that was not read yet, or is one too many.
 func reasonOf(err error, missing string) string {
 	switch {
 	case errors.Is(err, hub.ErrUnread):

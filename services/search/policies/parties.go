@@ -39,8 +39,8 @@ func (o *origin) party() parties.Party {
 	return parties.OfPolicy(o.policy.Name, o.source.GetNamespace())
 }
 
-// setParties writes the parties of PediaClusters into their status. Who may write PediaClusters, or PediaClusterLifecycles, must not say
-// whose share they have: that is what the policies of this turn make of their sources.
+// setParties writes the parties of PediaClusters into their status. A user who may write PediaClusters, or PediaClusterLifecycles, must not
+// choose their party: the policies of this turn decide it by their sources.
 func (p *Policies) setParties(ctx context.Context, s *state) {
 	for _, cluster := range s.clusters {
 		party, known := s.partyOf(cluster)
@@ -52,7 +52,7 @@ func (p *Policies) setParties(ctx context.Context, s *state) {
 			continue
 		}
 		if err := p.setParty(ctx, cluster.Name, party); err != nil && !apierrors.IsNotFound(err) && ctx.Err() == nil {
-			klog.ErrorS(err, "Cannot write whose share a PediaCluster has", "cluster", cluster.Name)
+			klog.ErrorS(err, "Cannot write the party of a PediaCluster", "cluster", cluster.Name)
 		}
 	}
 }
@@ -64,7 +64,7 @@ func (s *state) partyOf(cluster *v1alpha2.PediaCluster) (party string, known boo
 		_, late := s.made[cluster.Name]
 		return "", !late && !s.unclear[cluster.Name] && !s.isUnread(cluster.Name) && !s.goes(cluster)
 	}
-	made, known, err := believe(lifecycle, s)
+	made, known, err := verify(lifecycle, s)
 	if !known {
 		return "", false
 	}
@@ -131,7 +131,7 @@ func onlyParty(cluster *unstructured.Unstructured) {
 	}
 }
 
-// count tells of sources of which no PediaCluster is made.
+// count reports sources of which no PediaCluster is made.
 func (p *Policies) count(s *state) {
 	all := 0
 	for _, policy := range s.policies {

@@ -164,7 +164,7 @@ func ofSource(name, source string) string {
 		"source: {group: fleet.example.com, version: v1, resource: clusters, namespace: prod, name: "+source+"}", 1)
 }
 
-// TestLifecyclesOfOthersTakeNoRoom has somebody write more than a policy may make, also of a source that is there, whenever search removes them.
+// TestLifecyclesOfOthersTakeNoRoom has a user write more than a policy may make, also of a source that is there, whenever search removes them.
 func TestLifecyclesOfOthersTakeNoRoom(t *testing.T) {
 	w := newWorld(t)
 	w.most = 1

@@ -465,7 +465,7 @@ func controlledBy(name, uid string) string {
 	return `ownerReferences: [{apiVersion: policy.clusterpedia.io/v1alpha1, kind: ClusterImportPolicy, name: ` + name + `, uid: ` + uid + `, controller: true}]`
 }
 
-// TestALifecycleThatNoPolicyMakesReadsNothing has lifecycles that somebody else has written.
+// TestALifecycleThatNoPolicyMakesReadsNothing has lifecycles that another user has written.
 func TestALifecycleThatNoPolicyMakesReadsNothing(t *testing.T) {
 	for name, owner := range map[string]string{
 		"of nobody":                  "labels: {}",

@@ -24,7 +24,7 @@ import (
 	"github.com/tripod-k8s/tripod/services/search/parties"
 )
 
-// maxMessage bounds what a condition tells of an error.
+// maxMessage bounds the text of an error in a condition.
 const maxMessage = 1024
 
 // setCondition sets a condition to true, or to false if something is wrong.

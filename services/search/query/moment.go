@@ -40,7 +40,7 @@ func ParseMoment(text string) (*Moment, error) {
 }
 
 // Position is where a page of a list ends. All pages of a list are of one revision. A position names the last object by its ID in the
-// database, so it tells nothing of other objects.
+// database, so it reveals nothing of other objects.
 type Position struct {
 	Revision int64 `json:"revision"`
 	// DiffersFrom is the revision of Query.DiffersFrom, if there is one.

@@ -31,7 +31,7 @@ const (
 type parameter struct {
 	// label is its name as a label, after the domain, and query its name in a URL. Either may be empty.
 	label, query string
-	// aliases are further names in a URL.
+	// aliases are other names in a URL.
 	aliases []string
 	set     func(*Query, given) error
 }
@@ -106,7 +106,7 @@ type given struct {
 	label bool
 }
 
-// Parse reads the parameters of a URL. extra are further parameters that are not for this package. An error is for the client.
+// Parse reads the parameters of a URL. extra are other parameters that are not for this package. An error is for the client.
 func Parse(values url.Values, extra ...string) (*Query, error) {
 	q := &Query{WithRemaining: true}
 	set := map[string]bool{}

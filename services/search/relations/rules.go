@@ -17,13 +17,13 @@ type rule struct {
 	relation v1beta1.RelationType
 	// at is where references are, and name the field of a reference with the name. If name is empty, a reference is the name itself.
 	at, name string
-	// to is the resource of the other object. It is empty if the reference tells its kind.
+	// to is the resource of the other object. It is empty if the reference has its kind.
 	to schema.GroupResource
-	// kinds are those that a reference may tell, or nil for all. A reference that tells no group or kind means the first one. group is the
+	// kinds are those that a reference may have, or nil for all. A reference without a group or kind means the first one. group is the
 	// field with the group or the apiVersion.
 	kinds []schema.GroupKind
 	group string
-	// elsewhere is set if a reference may tell a namespace.
+	// elsewhere is set if a reference may have a namespace.
 	elsewhere bool
 
 	// path is that of at, and namePath leads to the name.

@@ -22,7 +22,7 @@ type cache struct {
 	serials map[string]int64
 }
 
-// cached is what one state of a cluster grants a reader. That is nothing, too, where it could not be told.
+// cached is what one state of a cluster grants a reader. That is nothing, too, where it could not be determined.
 type cached struct {
 	cluster, reader string
 	serial          int64

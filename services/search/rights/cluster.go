@@ -27,7 +27,7 @@ type cluster struct {
 	// unknown is why the RBAC objects decide nothing now, or empty.
 	unknown string
 	// closed are namespaces whose RBAC objects decide nothing now, and why. recheck is set if they may have room again, which the next whole
-	// reading tells.
+	// reading has it.
 	closed  map[string]string
 	recheck bool
 	// tooLarge are those among them that take too much memory.
@@ -93,10 +93,10 @@ func (c *cluster) log(name string, before *cluster) {
 	if c.unknown != "" && (before == nil || before.unknown != c.unknown) {
 		klog.InfoS("The RBAC of a cluster does not count", "cluster", name, "reason", c.unknown)
 	}
-	said := 0
+	logged := 0
 	for namespace, why := range c.closed {
-		if said < most && namespace != clusterWide && (before == nil || before.closed[namespace] != why) {
-			said++
+		if logged < most && namespace != clusterWide && (before == nil || before.closed[namespace] != why) {
+			logged++
 			klog.InfoS("The RBAC of a namespace does not count", "cluster", name, "namespace", namespace, "reason", why)
 		}
 	}

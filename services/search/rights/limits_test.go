@@ -35,7 +35,7 @@ func role(namespace, name string, rules ...rbacv1.PolicyRule) *rbacv1.Role {
 	return &rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}, Rules: rules}
 }
 
-// TestTheRBACOfANamespaceClosesThatNamespaceOnly holds for all that somebody may write there: something wrong, too large or too many. And only as long as it is there.
+// TestTheRBACOfANamespaceClosesThatNamespaceOnly holds for all that a user may write there: something wrong, too large or too many. And only as long as it is there.
 func TestTheRBACOfANamespaceClosesThatNamespaceOnly(t *testing.T) {
 	wrong := func(w *written, resource, namespace, rules string, deleted bool) {
 		text := fmt.Sprintf(`{"metadata": {"namespace": %q, "name": "x"}, "rules": %s}`, namespace, rules)
@@ -303,7 +303,7 @@ func TestAMemberThatWasForgottenGivesNoWay(t *testing.T) {
 	assert.Zero(t, r.pool.used)
 }
 
-// TestTheLargestNamespacesGiveWay has somebody with a namespace in some clusters write so many RBAC objects there that all clusters together have too many.
+// TestTheLargestNamespacesGiveWay has a user with a namespace in some clusters write so many RBAC objects there that all clusters together have too many.
 // These namespaces show nothing then, for a while. All else stays, also in a cluster with many small namespaces.
 func TestTheLargestNamespacesGiveWay(t *testing.T) {
 	w := newStore(t)

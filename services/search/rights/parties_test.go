@@ -107,7 +107,7 @@ func TestTheClustersOfAPartyShareWhatItHas(t *testing.T) {
 	assert.Contains(t, r.TooLarge("liar"), "this cluster has most")
 }
 
-// TestWhoWritesRolesClosesNoClusterRoles has somebody write Roles in a namespace until all clusters together have too much, with ClusterRoles that
+// TestWhoWritesRolesClosesNoClusterRoles has a user write Roles in a namespace until all clusters together have too much, with ClusterRoles that
 // are most of what their cluster has.
 func TestWhoWritesRolesClosesNoClusterRoles(t *testing.T) {
 	w := newStore(t)

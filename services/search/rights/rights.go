@@ -26,7 +26,7 @@ import (
 	"github.com/tripod-k8s/tripod/services/search/store/access"
 )
 
-// ErrUnread says that the rights of readers cannot be read. It names no cluster: readers learn of it.
+// ErrUnread means that the rights of readers cannot be read. It names no cluster: readers get it.
 var ErrUnread = errors.New("the rights of readers cannot be read now: try again later")
 
 const (
@@ -318,7 +318,7 @@ const evaluationTime = time.Second
 // pauseOfTimeout is how long a reader has no rights in a cluster after it took too long to find out.
 const pauseOfTimeout = 10 * time.Second
 
-// grantsOf returns what a cluster grants a reader. Nothing is granted where that cannot be told.
+// grantsOf returns what a cluster grants a reader. Nothing is granted where that cannot be determined.
 func (r *Rights) grantsOf(name string, c *cluster, reader user.Info, key string) grants {
 	if already, ok := r.grants.get(name, key, c.serial); ok {
 		return already

@@ -70,12 +70,12 @@ func (h *hubAuthorizer) Authorize(ctx context.Context, a authorizer.Attributes) 
 		if decision != authorizer.DecisionAllow || err != nil {
 			return decision, reason, err
 		}
-		noteJudge(ctx, &judge{h})
+		storeJudge(ctx, &judge{h})
 		return h.discovery(ctx, a, n.Cluster, reason)
 	}
 	if a.GetVerb() == "watch" {
-		noteAgain(ctx, func(ctx context.Context) (*rights.AccessSet, error) {
-			ctx = withNote(ctx)
+		storeAgain(ctx, func(ctx context.Context) (*rights.AccessSet, error) {
+			ctx = withRequestState(ctx)
 			decision, _, err := h.nested(ctx, a, n)
 			if decision != authorizer.DecisionAllow || err != nil {
 				return nil, err
@@ -104,14 +104,14 @@ func (h *hubAuthorizer) relations(ctx context.Context, a authorizer.Attributes, 
 	case granted == authorizer.DecisionDeny: // a list would be refused, whatever the cluster allows
 		return granted, why, nil
 	case granted == authorizer.DecisionAllow:
-		noteListed(ctx, rights.Unlimited(a.GetUser()))
+		storeListed(ctx, rights.Unlimited(a.GetUser()))
 		return decision, reason, nil
 	}
 	accessSet, err := h.rights.AccessSet(ctx, a.GetUser(), "list", n.Cluster)
 	if err != nil {
 		return authorizer.DecisionNoOpinion, "", err
 	}
-	noteListed(ctx, accessSet)
+	storeListed(ctx, accessSet)
 	return decision, reason, nil
 }
 
@@ -122,7 +122,7 @@ func (h *hubAuthorizer) nested(ctx context.Context, a authorizer.Attributes, n *
 		return decision, reason, err
 	}
 	if decision == authorizer.DecisionAllow && only == nil {
-		note(ctx, rights.Unlimited(a.GetUser()))
+		storeAccessSet(ctx, rights.Unlimited(a.GetUser()))
 		return decision, reason, nil
 	}
 	clusters := append(named(n.Cluster), namedClusters(a)...)
@@ -131,7 +131,7 @@ func (h *hubAuthorizer) nested(ctx context.Context, a authorizer.Attributes, n *
 		return authorizer.DecisionNoOpinion, "", err
 	}
 	if decision == authorizer.DecisionAllow {
-		note(ctx, accessSet.WithGrant(n.Cluster, only))
+		storeAccessSet(ctx, accessSet.WithGrant(n.Cluster, only))
 		return decision, reason, nil
 	}
 	if n.Cluster == "" && len(clusters) > 0 {
@@ -140,7 +140,7 @@ func (h *hubAuthorizer) nested(ctx context.Context, a authorizer.Attributes, n *
 	if !allowsAny(accessSet, a, n.Cluster) {
 		return decision, reason, nil
 	}
-	note(ctx, accessSet)
+	storeAccessSet(ctx, accessSet)
 	return authorizer.DecisionAllow, byMembers, nil
 }
 
@@ -174,7 +174,7 @@ func (h *hubAuthorizer) named(ctx context.Context, a authorizer.Attributes, acce
 			return decision, reason, err
 		}
 	}
-	note(ctx, accessSet)
+	storeAccessSet(ctx, accessSet)
 	return authorizer.DecisionAllow, byMembers, nil
 }
 
@@ -190,7 +190,7 @@ func allowsAny(accessSet *rights.AccessSet, a authorizer.Attributes, cluster str
 func (h *hubAuthorizer) collection(ctx context.Context, a authorizer.Attributes, decision authorizer.Decision,
 	reason string) (authorizer.Decision, string, error) {
 	if decision == authorizer.DecisionAllow {
-		note(ctx, rights.Unlimited(a.GetUser()))
+		storeAccessSet(ctx, rights.Unlimited(a.GetUser()))
 	}
 	if decision != authorizer.DecisionNoOpinion {
 		return decision, reason, nil
@@ -199,11 +199,11 @@ func (h *hubAuthorizer) collection(ctx context.Context, a authorizer.Attributes,
 	if err != nil || !accessSet.AllowsAnywhere() {
 		return decision, reason, err
 	}
-	note(ctx, accessSet)
+	storeAccessSet(ctx, accessSet)
 	return authorizer.DecisionAllow, byMembers, nil
 }
 
-// discovery notes in which clusters the reader of a discovery document may see something. If that cannot be told, the document is for
+// discovery notes in which clusters the reader of a discovery document may see something. If that cannot be determined, the document is for
 // every reader who may read such documents at all.
 func (h *hubAuthorizer) discovery(ctx context.Context, a authorizer.Attributes, cluster, reason string) (authorizer.Decision, string,
 	error) {
@@ -223,7 +223,7 @@ func (h *hubAuthorizer) discovery(ctx context.Context, a authorizer.Attributes, 
 			accessSet = rights.Unlimited(a.GetUser())
 		}
 	}
-	note(ctx, accessSet)
+	storeAccessSet(ctx, accessSet)
 	return authorizer.DecisionAllow, reason, nil
 }
 
@@ -278,7 +278,7 @@ func objectNamespace(a authorizer.Attributes) string {
 func clustersOf(values url.Values) string {
 	q, err := query.Parse(values)
 	if err != nil || len(q.Clusters.In) == 0 {
-		return "" // the handler tells what is wrong
+		return "" // the handler reports what is wrong
 	}
 	return clustersLabel + " in (" + strings.Join(q.Clusters.In, ",") + ")"
 }

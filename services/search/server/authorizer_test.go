@@ -136,7 +136,7 @@ func TestTheServerAnswersNestedRequests(t *testing.T) {
 			decision, _, err := c.Authorization.Authorizer.Authorize(ctx, attributes)
 			require.NoError(t, err)
 			assert.Equal(t, authorizer.DecisionAllow, decision)
-			assert.NotNil(t, nestedOf(ctx, info.Path), "it is noted")
+			assert.NotNil(t, nestedOf(ctx, info.Path), "it is state")
 			served.ServeHTTP(w, req.WithContext(ctx))
 		})
 	}
@@ -164,7 +164,7 @@ func TestClustersOfAQueryAreThoseOfTheWholeQuery(t *testing.T) {
 
 // TestAPathIsReadOnce holds that the authorizer and the handler get what RequestInfo has read, for the same path only.
 func TestAPathIsReadOnce(t *testing.T) {
-	ctx := withNote(t.Context())
+	ctx := withRequestState(t.Context())
 	path := "/apis/clusterpedia.io/v1beta1/resources/clusters/east/api/v1/namespaces/a/pods"
 	req := httptest.NewRequestWithContext(ctx, http.MethodDelete, path+"?watch=true", nil)
 	outer, err := infos.NewRequestInfo(req)
@@ -176,5 +176,5 @@ func TestAPathIsReadOnce(t *testing.T) {
 	assert.Equal(t, "east", n.Cluster)
 	assert.Nil(t, nestedOf(ctx, strings.Replace(path, "east", "west", 1)))
 	assert.Nil(t, nestedOf(ctx, ""))
-	assert.Nil(t, nestedOf(t.Context(), path), "without WithNotes, each reads the path itself")
+	assert.Nil(t, nestedOf(t.Context(), path), "without WithRequestState, each reads the path itself")
 }

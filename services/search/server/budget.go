@@ -72,7 +72,7 @@ func (b *budget) hold(ctx context.Context) *held {
 	return &held{budget: b, ctx: ctx, user: ownerOf(ctx)}
 }
 
-// ownerOf returns the user that a request counts for: memory, watches and turns. It is empty in tests without a user.
+// ownerOf returns the user that a request counts for: memory, watches and searches. It is empty in tests without a user.
 func ownerOf(ctx context.Context) string {
 	user, known := request.UserFrom(ctx)
 	if !known {

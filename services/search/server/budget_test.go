@@ -28,7 +28,8 @@ func large(name string, bytes int) store.Change {
 	return change("big", name, "1", map[string]string{"x": strings.Repeat("x", bytes/2)}) // the value is in the spec, too
 }
 
-// newLarge returns a handler with small bounds: 100 kB for all answers, pages of 10 kB, and ten objects of 4 kB in a namespace of their own.
+// newLarge returns a handler with small bounds: 100 kB for all answers, pages of 10 kB, and ten objects of 4 kB in a namespace of their
+// own.
 func newLarge(t *testing.T) (*Handler, *store.Store, func(...store.Change)) {
 	s, write := opened(t)
 	for i := range 10 {
@@ -166,8 +167,8 @@ func later(h http.Handler, path, name string) (code func() int) {
 		answer := &counted{header: http.Header{}}
 		req := httptest.NewRequest(http.MethodGet, "/apis/clusterpedia.io/v1beta1/"+path, nil)
 		reader := &user.DefaultInfo{Name: name}
-		ctx := withNote(request.WithUser(req.Context(), reader))
-		note(ctx, rights.Unlimited(reader))
+		ctx := withRequestState(request.WithUser(req.Context(), reader))
+		storeAccessSet(ctx, rights.Unlimited(reader))
 		h.ServeHTTP(answer, req.WithContext(request.WithRequestInfo(ctx, &request.RequestInfo{APIGroup: "clusterpedia.io", APIVersion: "v1beta1"})))
 		answered <- answer.code
 	}()

@@ -40,7 +40,7 @@ func Budgets(o *options.Options) []Budget {
 	if o.Has(options.Sync) {
 		all = append(all,
 			Budget{"objects and documents of clusters (`--member-memory`)", o.Limits.Memory.Value()},
-			Budget{"objects of clusters before that", member.PlacesMemory},
+			Budget{"objects of clusters before that", member.SlotsMemory},
 			Budget{"watches of clusters (`--member-watches`)", o.Limits.WatchesMemory()},
 			Budget{"PediaClusters, policies and the like", hub.OwnMemory},
 			Budget{"objects of the hub that these need", hub.OtherMemory},
@@ -61,7 +61,7 @@ func Sum(budgets []Budget) (bytes int64) {
 	return bytes
 }
 
-// warnOfMemory tells if the budgets are more than the limit of the process, which the garbage collector keeps as long as it can.
+// warnOfMemory warns if the budgets are more than the limit of the process, which the garbage collector keeps as long as it can.
 func warnOfMemory(o *options.Options) {
 	if limit, sum := debug.SetMemoryLimit(-1), Sum(Budgets(o)); limit < sum && limit != math.MaxInt64 {
 		klog.InfoS("Search may take more memory than GOMEMLIMIT: give it more, or lower --answer-memory and --member-memory",

@@ -39,7 +39,7 @@ func (h *Handler) counts(w http.ResponseWriter, req *http.Request, as representa
 // counted counts the objects of a query as the reader of a request sees them. Behind is whether newer rights may show more.
 func (h *Handler) counted(ctx context.Context, patterns []schema.GroupVersionResource, q *query.Query) (found *store.Counts, behind bool,
 	err error) {
-	release, err := h.searches.take(ctx, turnTimeout)
+	release, err := h.searches.acquire(ctx, queueTimeout)
 	if err != nil {
 		return nil, false, asStatus(ctx, err)
 	}

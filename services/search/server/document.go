@@ -150,7 +150,7 @@ const largeObject, largeText = 10_000, 256 << 10
 // largeObjects has room for the one that is being decoded. Of each user, one waits for that, so many of a user do not keep others waiting.
 var (
 	largeObjects = make(chan struct{}, 1)
-	largeOfUser  = newTurns(1)
+	largeOfUser  = newUserLimiter(1)
 )
 
 func isLarge(object []byte) bool { return len(object) >= largeText || valuesOf(object) >= largeObject }
@@ -160,7 +160,7 @@ func decoding(ctx context.Context, object []byte) (done func(), err error) {
 	if !isLarge(object) {
 		return func() {}, nil
 	}
-	leave, err := largeOfUser.take(ctx, writeTimeout)
+	leave, err := largeOfUser.acquire(ctx, writeTimeout)
 	if err != nil {
 		return nil, err
 	}

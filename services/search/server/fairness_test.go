@@ -26,7 +26,7 @@ func serverForUser(t *testing.T, h http.Handler, name string) string {
 	return serverOf(t, http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		ctx := request.WithUser(req.Context(), &user.DefaultInfo{Name: name})
 		reader, _ := request.UserFrom(ctx)
-		note(ctx, rights.Unlimited(reader))
+		storeAccessSet(ctx, rights.Unlimited(reader))
 		h.ServeHTTP(w, req.WithContext(ctx))
 	}))
 }
@@ -45,7 +45,7 @@ func TestWatchesOfAUserTakeTurns(t *testing.T) {
 	}
 	table := open(t, mallory+at, "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1")
 	free, other := open(t, mallory+at, ""), open(t, alice+at+byField, "")
-	done, err := h.judged.take(asUser(t, "mallory"), time.Minute)
+	done, err := h.judged.acquire(asUser(t, "mallory"), time.Minute)
 	require.NoError(t, err)
 	write(change("default", "new", "8", nil))
 	assert.Equal(t, "new", other().Object.Name, "another user does not wait")
@@ -72,7 +72,7 @@ func TestAWatchThatWaitsForTooManyOthersEnds(t *testing.T) {
 	h := NewHandler(s, nil, nil)
 	h.patience = time.Millisecond
 	next := open(t, serverForUser(t, h, "mallory")+watchedPath+"&resourceVersion=10"+byField, "")
-	done, err := h.judged.take(asUser(t, "mallory"), time.Minute)
+	done, err := h.judged.acquire(asUser(t, "mallory"), time.Minute)
 	require.NoError(t, err)
 	defer done()
 	write(change("default", "new", "8", nil))
@@ -81,13 +81,14 @@ func TestAWatchThatWaitsForTooManyOthersEnds(t *testing.T) {
 	assert.Equal(t, http.StatusTooManyRequests, ended.Object.Code)
 }
 
-// TestWatchesOfAUserTakeTurnsAtTheDatabase has a user with watches that read what has changed from the database, and one with another watch.
+// TestWatchesOfAUserTakeTurnsAtTheDatabase has a user with watches that read what has changed from the database, and one with another
+// watch.
 func TestWatchesOfAUserTakeTurnsAtTheDatabase(t *testing.T) {
 	s, _ := opened(t)
 	h := NewHandler(s, nil, nil)
 	h.patience = time.Millisecond
 	for range searchesOfUser {
-		done, err := h.searches.take(asUser(t, "mallory"), time.Minute)
+		done, err := h.searches.acquire(asUser(t, "mallory"), time.Minute)
 		require.NoError(t, err)
 		defer done()
 	}

@@ -39,11 +39,11 @@ type Handler struct {
 	next       http.Handler
 	// decisionInterval, writeTimeout and initialTime are the constants, except in tests.
 	decisionInterval, writeTimeout, initialTime time.Duration
-	// searches are turns at the database, and judged those of watches with objects that have changed.
-	searches, judged *turns
-	// patience is watchTurnTimeout, except in tests.
+	// searches limits searches of the database, and judged watches that look at objects that have changed.
+	searches, judged *userLimiter
+	// patience is watchQueueTimeout, except in tests.
 	patience time.Duration
-	watches  *crowd
+	watches  *watchLimiter
 	budget   *budget
 }
 
@@ -59,11 +59,12 @@ func newHandler(s *store.Store, of *rights.Rights, next http.Handler, b *budget)
 	return &Handler{
 		store: s, rights: of, watchCache: watchcache.New(s), next: next, decisionInterval: decisionInterval, writeTimeout: writeTimeout,
 		initialTime: initialTime,
-		searches:    newTurns(searchesOfUser), judged: newTurns(judgedOfUser), patience: watchTurnTimeout, watches: &crowd{}, budget: b,
+		searches:    newUserLimiter(searchesOfUser), judged: newUserLimiter(judgedOfUser), patience: watchQueueTimeout, watches: &watchLimiter{},
+		budget: b,
 	}
 }
 
-// before returns the handler with another one for what it does not answer. Both share turns, watches and memory.
+// before returns the handler with another one for what it does not answer. Both share limiters and memory.
 func (h *Handler) before(next http.Handler) *Handler {
 	other := *h
 	other.next = next
@@ -267,7 +268,7 @@ func (h *Handler) question(req *http.Request, n *Nested) (*query.Query, streams.
 func (h *Handler) search(req *http.Request, patterns []schema.GroupVersionResource, q *query.Query, memory *held) (answer, error) {
 	var a answer
 	var page store.Page
-	release, err := h.searches.take(req.Context(), turnTimeout)
+	release, err := h.searches.acquire(req.Context(), queueTimeout)
 	if err != nil {
 		return a, asStatus(req.Context(), err)
 	}
@@ -335,7 +336,7 @@ func notFound(message string) error {
 	}}
 }
 
-// asStatus returns what clients are told of an error of a search, which may be one of the past.
+// asStatus returns the Status for clients of an error of a search, which may be one of the past.
 func (h *Handler) asStatus(ctx context.Context, err error) error {
 	switch {
 	case errors.Is(err, history.ErrPruned):
@@ -360,8 +361,8 @@ func (h *Handler) expired(ctx context.Context) error {
 		at.UTC().Format(time.RFC3339), revision))
 }
 
-// asStatus returns what clients are told of an error of the store. What the database said is for the log: it may tell where it is. If the
-// time of a request is over, such as the timeoutSeconds of a watch, the database is not to blame.
+// asStatus returns the Status for clients of an error of the store. The database's own text is for the log: it may reveal its address. If
+// the time of a request is over, such as the timeoutSeconds of a watch, the database is not to blame.
 func asStatus(ctx context.Context, err error) error {
 	if errors.Is(err, streams.ErrUnknownKind) {
 		return notFound(err.Error())

@@ -31,7 +31,8 @@ import (
 	"github.com/tripod-k8s/tripod/services/search/store/streams"
 )
 
-// A member may send objects of many parts, which take 50 times their bytes if they are decoded. These tests read them in each way that a reader has.
+// A member may send objects of many parts, which take 50 times their bytes if they are decoded. These tests read them in each way that a
+// reader has.
 
 // live returns the memory that is in use.
 func live() int {
@@ -180,33 +181,33 @@ func TestAWatchThatNobodyReadsEnds(t *testing.T) {
 }
 
 func TestAUserHasSomeWatches(t *testing.T) {
-	var c crowd
+	var c watchLimiter
 	mallory, other := asUser(t, "mallory"), asUser(t, "alice")
 	var leave func()
 	for range watchesOfUser {
 		var err error
-		leave, err = c.enter(mallory)
+		leave, err = c.acquire(mallory)
 		require.NoError(t, err)
 	}
-	_, err := c.enter(mallory)
+	_, err := c.acquire(mallory)
 	assert.True(t, apierrors.IsTooManyRequests(err), err)
-	_, err = c.enter(other)
+	_, err = c.acquire(other)
 	require.NoError(t, err)
 	leave()
-	_, err = c.enter(mallory)
+	_, err = c.acquire(mallory)
 	require.NoError(t, err)
 	for _, name := range []string{"bob", "carol", "dave"} {
 		takeWatches(t, &c, name)
 	}
-	_, err = c.enter(asUser(t, "erin"))
+	_, err = c.acquire(asUser(t, "erin"))
 	require.NoError(t, err, "some users have not taken all")
 }
 
 // takeWatches begins watches of a user until there may be no more.
-func takeWatches(t *testing.T, c *crowd, name string) (number int) {
+func takeWatches(t *testing.T, c *watchLimiter, name string) (number int) {
 	t.Helper()
 	for {
-		if _, err := c.enter(asUser(t, name)); err != nil {
+		if _, err := c.acquire(asUser(t, name)); err != nil {
 			require.True(t, apierrors.IsTooManyRequests(err), err)
 			return number
 		}
@@ -217,7 +218,7 @@ func takeWatches(t *testing.T, c *crowd, name string) (number int) {
 // TestUsersLeaveWatchesToOthers has users who take all watches that they may, again and again.
 func TestUsersLeaveWatchesToOthers(t *testing.T) {
 	for greedy := 1; greedy <= 7; greedy++ {
-		var c crowd
+		var c watchLimiter
 		for range 3 {
 			for i := range greedy {
 				takeWatches(t, &c, fmt.Sprint("greedy-", i))
@@ -229,7 +230,7 @@ func TestUsersLeaveWatchesToOthers(t *testing.T) {
 }
 
 func TestServiceAccountsOfANamespaceShareWatches(t *testing.T) {
-	var c crowd
+	var c watchLimiter
 	for i := range 20 {
 		takeWatches(t, &c, fmt.Sprint("system:serviceaccount:team:", i))
 	}

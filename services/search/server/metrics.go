@@ -20,7 +20,7 @@ const scrapeTimeout = 5 * time.Second
 
 var (
 	stalenessDesc = metrics.NewDesc("tripod_search_cluster_staleness_seconds",
-		"Time since the database had all of the cluster, as far as the cluster has told: the age of its oldest resource. +Inf until all first "+
+		"Time since the database had all of the cluster, by the cluster's last report: the age of its oldest resource. +Inf until all first "+
 			"lists are complete.",
 		[]string{"cluster"}, nil, metrics.ALPHA, "")
 	resourcesDesc = metrics.NewDesc("tripod_search_cluster_resources",
@@ -28,7 +28,7 @@ var (
 		[]string{"cluster", "state"}, nil, metrics.ALPHA, "")
 )
 
-// statesCollector tells how far the copies of all clusters are, of whatever replica: the database knows it.
+// statesCollector reports the states of the copies of all clusters, of any replica: the database has them.
 type statesCollector struct {
 	metrics.BaseStableCollector
 

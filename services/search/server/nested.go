@@ -109,9 +109,9 @@ func RequestInfo(req *http.Request, info *request.RequestInfo) *request.RequestI
 	if n == nil {
 		return info
 	}
-	noteNested(req.Context(), n)
+	storeNested(req.Context(), n)
 	if n.Cluster == "" && n.Info.IsResourceRequest {
-		// The authorizer is told the clusters, by their label.
+		// The authorizer gets the clusters, by their label.
 		n.Info.LabelSelector = clustersOf(values)
 	}
 	return n.Info
@@ -123,7 +123,7 @@ func configureNested(config *genericapiserver.Config, of *rights.Rights, before 
 	config.Authorization.Authorizer = NewAuthorizer(config.Authorization.Authorizer, of)
 	build := config.BuildHandlerChainFunc
 	config.BuildHandlerChainFunc = func(served http.Handler, c *genericapiserver.Config) http.Handler {
-		return WithNotes(build(before(served), c))
+		return WithRequestState(build(before(served), c))
 	}
 }
 

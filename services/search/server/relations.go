@@ -59,7 +59,7 @@ func (h *Handler) relations(w http.ResponseWriter, req *http.Request, n *Nested)
 		return apierrors.NewBadRequest(err.Error())
 	}
 	q.Cluster, q.Resource, q.Namespace, q.Name = n.Cluster, n.Resource(), n.Namespace(), n.Info.Name
-	release, err := h.searches.take(req.Context(), turnTimeout)
+	release, err := h.searches.acquire(req.Context(), queueTimeout)
 	if err != nil {
 		return asStatus(req.Context(), err)
 	}
@@ -147,7 +147,7 @@ func (h *Handler) related(ctx context.Context, q *store.RelationsQuestion, memor
 				return err
 			}
 			listed = renewed
-			noteListed(ctx, listed)
+			storeListed(ctx, listed)
 		}
 		again = true
 		if !v.Allows(q.Cluster, q.Resource.GroupResource(), q.Namespace, q.Name) {
@@ -253,7 +253,7 @@ func (h *Handler) writeRelations(w http.ResponseWriter, req *http.Request, as re
 	return h.writeDocument(w, req, as, document)
 }
 
-// warnRelations tells what a table does not show.
+// warnRelations warns of what a table does not show.
 func warnRelations(ctx context.Context, answer *v1beta1.ObjectRelations) {
 	for _, left := range answer.LeftOff {
 		more := ""

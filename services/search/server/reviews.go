@@ -101,7 +101,7 @@ func (r *review) into(object runtime.Object) error {
 	return nil
 }
 
-// accessReview tells whether search would answer a request.
+// accessReview answers whether search would answer a request.
 func (h *Handler) accessReview(ctx context.Context, r *review) (runtime.Object, error) {
 	asked, internal := &authorizationv1.SelfSubjectAccessReview{}, &authorizationapi.SelfSubjectAccessReview{}
 	if err := r.into(asked); err != nil {
@@ -133,7 +133,7 @@ func (j *judge) resource(ctx context.Context, reader user.Info, cluster string,
 	case of.Subresource != "":
 		return authorizationv1.SubjectAccessReviewStatus{Reason: "search has copies of objects, and no subresources"}, nil
 	}
-	decision, reason, err := j.nested(withNote(ctx), authorizer.AttributesRecord{
+	decision, reason, err := j.nested(withRequestState(ctx), authorizer.AttributesRecord{
 		User: reader, Verb: of.Verb, Namespace: of.Namespace, APIGroup: of.Group, APIVersion: of.Version, Resource: of.Resource, Name: of.Name,
 		ResourceRequest: true,
 	}, &Nested{Cluster: cluster, Info: &request.RequestInfo{}})
@@ -158,7 +158,7 @@ func statusOf(decision authorizer.Decision, reason string) authorizationv1.Subje
 // documents are the paths besides those of objects.
 var documents = []string{"/api", "/api/*", "/apis", "/apis/*", "/openapi/v3", "/openapi/v3/*", versionPath, "/healthz", "/livez", "/readyz"}
 
-// rulesReview tells by which rules search answers requests in a namespace.
+// rulesReview lists the rules by which search answers requests in a namespace.
 func (h *Handler) rulesReview(ctx context.Context, r *review) (runtime.Object, error) {
 	asked := &authorizationv1.SelfSubjectRulesReview{}
 	if err := r.into(asked); err != nil {
@@ -213,7 +213,7 @@ func (j *judge) rules(ctx context.Context, reader user.Info, cluster, namespace 
 	return status, err
 }
 
-// subjectReview tells who the user is, as search knows it.
+// subjectReview returns the user, as authentication returned it.
 func (h *Handler) subjectReview(_ context.Context, r *review) (runtime.Object, error) {
 	asked := &authenticationv1.SelfSubjectReview{}
 	if err := r.into(asked); err != nil {

@@ -149,7 +149,7 @@ func (c *cluster) send(t *testing.T, name string, req *http.Request, answer http
 	reader, recorder := &user.DefaultInfo{Name: name, Groups: []string{user.AllAuthenticated}}, &recorded{}
 	handler := NewHandler(c.Store, c.rights, http.NotFoundHandler())
 	handler.decisionInterval = cmp.Or(c.decisionInterval, handler.decisionInterval)
-	chain := WithNotes(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+	chain := WithRequestState(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		outer, err := infos.NewRequestInfo(req)
 		require.NoError(t, err)
 		ctx := request.WithRequestInfo(request.WithUser(req.Context(), reader), RequestInfo(req, outer))
@@ -403,7 +403,8 @@ func TestAWatchShowsWhatTheReaderMaySeeAndEndsWhenThatChanges(t *testing.T) {
 	}
 }
 
-// TestAWatchEndsWhenTheHubRevokesItsGrant holds for grants of everything, of one resource, and for a reader whom the cluster itself lets see less.
+// TestAWatchEndsWhenTheHubRevokesItsGrant holds for grants of everything, of one resource, and for a reader whom the cluster itself lets
+// see less.
 func TestAWatchEndsWhenTheHubRevokesItsGrant(t *testing.T) {
 	c := newCluster(t)
 	c.decisionInterval = time.Millisecond
@@ -448,7 +449,7 @@ func TestErrorsOfRightsNameNoCluster(t *testing.T) {
 	c := newCluster(t)
 	require.NoError(t, c.Close())
 	hub := NewAuthorizer(c, c.rights)
-	_, _, err := hub.Authorize(withNote(t.Context()), authorizer.AttributesRecord{
+	_, _, err := hub.Authorize(withRequestState(t.Context()), authorizer.AttributesRecord{
 		User: &user.DefaultInfo{Name: "eve"}, Verb: "list", Resource: "pods", APIVersion: "v1", ResourceRequest: true, Path: "/apis/clusterpedia.io/v1beta1/resources/api/v1/pods",
 	})
 	require.ErrorIs(t, err, rights.ErrUnread)

@@ -59,7 +59,7 @@ func (h *Handler) count(ctx context.Context, by authorizer.Authorizer, reader us
 	if err != nil {
 		return 0, apierrors.NewBadRequest(err.Error())
 	}
-	ctx = request.WithUser(withNote(ctx), reader)
+	ctx = request.WithUser(withRequestState(ctx), reader)
 	decision, _, err := by.Authorize(ctx, authorizer.AttributesRecord{
 		User: reader, Verb: "get", APIGroup: v1beta1.GroupVersion.Group, APIVersion: v1beta1.GroupVersion.Version,
 		Resource: "collectionresources", Name: anyCollection, ResourceRequest: true, Path: collectionsPrefix + anyCollection,

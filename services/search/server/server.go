@@ -95,11 +95,11 @@ func newCopier(o *options.Options, database *store.Store, cluster *rest.Config) 
 	if err != nil {
 		return nil, err
 	}
-	door, err := member.NewDoor(o.Limits)
+	limiter, err := member.NewLimiter(o.Limits)
 	if err != nil {
 		return nil, err
 	}
-	c := &copier{shared: member.Dependencies{Store: database, Shards: share, Checks: member.NewChecks(database), Door: door}}
+	c := &copier{shared: member.Dependencies{Store: database, Shards: share, Checks: member.NewChecks(database), Limiter: limiter}}
 	if o.Members.Hub != "" {
 		if c.hub, err = member.New(o.Members.Hub, cluster, member.Everything, c.shared); err != nil {
 			return nil, err

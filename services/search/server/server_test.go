@@ -86,11 +86,11 @@ type recorded struct{ warnings []string }
 
 func (r *recorded) AddWarning(_, text string) { r.warnings = append(r.warnings, text) }
 
-// asAdministrator returns the context of a request by somebody who may see everything.
+// asAdministrator returns the context of a request by a user who may see everything.
 func asAdministrator(ctx context.Context) context.Context {
 	administrator := &user.DefaultInfo{Name: "administrator"}
-	ctx = request.WithUser(withNote(ctx), administrator)
-	note(ctx, rights.Unlimited(administrator))
+	ctx = request.WithUser(withRequestState(ctx), administrator)
+	storeAccessSet(ctx, rights.Unlimited(administrator))
 	return ctx
 }
 

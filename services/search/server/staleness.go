@@ -51,7 +51,7 @@ func stalenessOf(syncedAt map[string]time.Time) string {
 	return strings.Join(ages, ", ")
 }
 
-// setHeader tells how old an answer is, if the client has asked.
+// setHeader adds the age of an answer, if the client has asked for it.
 func (a *answer) setHeader(header http.Header) {
 	if a.staleness != "" {
 		header.Set(stalenessHeader, a.staleness)
@@ -74,7 +74,7 @@ func sinceSynced(syncedAt time.Time) string {
 	return fmt.Sprintf("it was not synced for %s", time.Since(syncedAt).Round(time.Second))
 }
 
-// asStale returns what clients are told if clusters are older than they accept, or nil if that is not the error.
+// asStale returns the Status for clients if clusters are older than they accept, or nil if that is not the error.
 func asStale(err error) error {
 	var stale *store.StaleError
 	if !errors.As(err, &stale) {

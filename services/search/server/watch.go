@@ -61,7 +61,7 @@ type watching struct {
 	// these.
 	memory, changing *held
 	changes          int64
-	// aging tells when a cluster may have become older than the client accepts. It is nil if there is no limit.
+	// aging fires when a cluster may have become older than the client accepts. It is nil if there is no limit.
 	aging <-chan time.Time
 	// at is the revision up to which the client knows everything.
 	at int64
@@ -100,7 +100,7 @@ func (h *Handler) watch(w http.ResponseWriter, req *http.Request, n *Nested) err
 	if err := checkRequest(req); err != nil {
 		return err
 	}
-	leave, err := h.watches.enter(req.Context())
+	leave, err := h.watches.acquire(req.Context())
 	if err != nil {
 		return err
 	}
@@ -169,7 +169,7 @@ func (s *watching) serve(ctx context.Context) error {
 	} else if err := s.checkRightsSince(ctx); err != nil {
 		return s.asStatus(ctx, err)
 	}
-	// What the watch is told from now on follows the list, or the revision that the client has named.
+	// Events from now on follow the list, or the revision that the client has named.
 	changes := s.handler.watchCache.Subscribe(s.kinds)
 	defer changes.Close()
 	next, news, err := s.next(ctx, changes)
@@ -265,7 +265,7 @@ func (s *watching) next(ctx context.Context, changes *watchcache.Subscription) (
 
 // turn takes a turn at the database. Watches that cannot keep up with what changes read it there.
 func (s *watching) turn(ctx context.Context) (release func(), err error) {
-	return s.handler.searches.take(ctx, s.handler.patience)
+	return s.handler.searches.acquire(ctx, s.handler.patience)
 }
 
 // charge takes memory for changes.
@@ -381,7 +381,7 @@ var more = func() <-chan struct{} {
 	return closed
 }()
 
-// bookmark tells the client how far it is, if it does not know.
+// bookmark sends the client a bookmark, unless it has that revision.
 func (s *watching) bookmark() error {
 	if !s.options.AllowWatchBookmarks || s.at == s.bookmarked {
 		return nil
@@ -464,10 +464,10 @@ func (s *watching) judge(ctx context.Context, t *history.Transition) (event watc
 
 // look takes a turn for a look at a whole object, which may be large and cost many times what it costs to send it.
 func (s *watching) look(ctx context.Context) (done func(), err error) {
-	return s.handler.judged.take(ctx, s.handler.patience)
+	return s.handler.judged.acquire(ctx, s.handler.patience)
 }
 
-// asStatus returns what the client is told of an error.
+// asStatus returns the Status for the client of an error.
 func (s *watching) asStatus(ctx context.Context, err error) error {
 	switch {
 	case errors.Is(err, errRights), errors.Is(err, store.ErrOtherRights), errors.Is(err, store.ErrPosition):

@@ -101,7 +101,7 @@ func (s *watching) begin(ctx context.Context, first *initialPage) bool {
 	return s.inTime(s.endInitial) == nil
 }
 
-// endInitial tells the client that it has all that there was, if it asked for that.
+// endInitial sends the bookmark at the end of the initial events, if the client asked for it.
 func (s *watching) endInitial() error {
 	if s.options.SendInitialEvents != nil && *s.options.SendInitialEvents && s.options.AllowWatchBookmarks {
 		if err := s.events.bookmark(s.at, true); err != nil {

@@ -57,7 +57,7 @@ func (m *clusterWriter) run(ctx context.Context, t *testing.T) {
 				late := m.store.Write(ctx, former, store.Batch{Changes: []store.Change{change("ns-0", "late", "1", nil)}})
 				assert.True(t, errors.Is(late, streams.ErrFenced) || ctx.Err() != nil, "%v", late)
 			}
-		case 1: // a list, after changes that nobody has seen
+		case 1: // a list, after changes that no watch has seen
 			m.changes()
 			m.version++
 			batch := store.Batch{Listing: int64(m.version)}

@@ -52,7 +52,7 @@ func serverOf(t *testing.T, h http.Handler) string {
 	return server.URL + "/apis/clusterpedia.io/v1beta1/"
 }
 
-// forAdministrator has all requests come from somebody who may see everything.
+// forAdministrator has all requests come from a user who may see everything.
 func forAdministrator(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		info := &request.RequestInfo{APIGroup: "clusterpedia.io", APIVersion: "v1beta1"}
@@ -226,7 +226,7 @@ func TestAWatchWhoseTimeIsOverBlamesNoDatabase(t *testing.T) {
 	s, _ := opened(t)
 	h := NewHandler(s, nil, nil)
 	for range searchesOfUser {
-		release, err := h.searches.take(asAdministrator(t.Context()), time.Minute)
+		release, err := h.searches.acquire(asAdministrator(t.Context()), time.Minute)
 		require.NoError(t, err)
 		defer release()
 	}

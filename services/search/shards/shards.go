@@ -42,7 +42,7 @@ type Timing struct {
 // Standard finds a dead replica within ten seconds.
 var Standard = Timing{Beat: 2 * time.Second, FirstLook: 3 * time.Second, Dead: 8 * time.Second, Forget: time.Minute}
 
-// Shards tells a replica which work is its own. A nil Shards is that of a replica that is always alone.
+// Shards decides which work is a replica's own. A nil Shards is that of a replica that is always alone.
 type Shards struct {
 	store *store.Store
 	self  string

@@ -45,7 +45,7 @@ func readableBy(ctx context.Context, t *database.Tx, b *search) (all []readable,
 	if err != nil {
 		return nil, nil, err
 	}
-	if err := learn(ctx, t, b, about...); err != nil {
+	if err := loadIncarnations(ctx, t, b, about...); err != nil {
 		return nil, nil, err
 	}
 	parts, nameOf := map[string]*access.ObjectSet{}, map[int64]string{}

@@ -32,7 +32,7 @@ type past struct {
 	from int64
 	// after is the last object of the page before. It is nil for a first page.
 	after *entry
-	// parents own what the search asks for. They are nil if the query can tell by itself.
+	// parents own what the search asks for. They are nil if the query needs no other.
 	parents *parents
 }
 
@@ -271,7 +271,7 @@ func (b *search) counts() bool {
 	return b.q.WithRemaining && (b.q.After == nil || b.q.After.Remaining == nil)
 }
 
-// finish tells what follows a page.
+// finish returns what follows a page.
 func (b *search) finish(page *Page, all []*entry) {
 	if after := b.q.After; after != nil && after.Remaining != nil {
 		page.Remaining = max(*after.Remaining-int64(len(all)), 0)
@@ -317,7 +317,7 @@ func (s *Store) GetAt(ctx context.Context, m *query.Moment, cluster string, reso
 		if err := limitPast(ctx, t, b); err != nil {
 			return err
 		}
-		if err := learn(ctx, t, b, access.ClusterResource{Cluster: cluster, Resource: resource.GroupResource()}); err != nil {
+		if err := loadIncarnations(ctx, t, b, access.ClusterResource{Cluster: cluster, Resource: resource.GroupResource()}); err != nil {
 			return err
 		}
 		if !b.objectSet(cluster, resource.GroupResource()).Has(namespace, name) {

@@ -145,7 +145,7 @@ func (w *world) renewNamespace() {
 	}
 }
 
-// allows reports whether somebody who sees a scope now may see an object of a state.
+// allows reports whether a reader who sees a scope now may see an object of a state.
 func (w *world) allows(scope access.Filter, in state, o known) bool {
 	if scope == nil {
 		return true
@@ -210,7 +210,7 @@ func (w *world) query(in state) (query.Query, []streams.Kind) {
 	return q, pick(w.r, [][]streams.Kind{{pods}, {pods}, {replicaSets}, {deployments, replicaSets, pods}})
 }
 
-// found returns what a query should find in a state, for somebody who sees a scope.
+// found returns what a query should find in a state, for a reader who sees a scope.
 func (w *world) found(in state, q query.Query, kinds []streams.Kind, scope access.Filter) (names []string) {
 	all := slices.DeleteFunc(slices.Clone(in.objects), func(o known) bool { return !w.allows(scope, in, o) })
 	found := expected(all, q, kinds)

@@ -64,7 +64,7 @@ func (p *parents) add(uid string, clusterID int64) error {
 	return nil
 }
 
-// parentsOf returns who owned what a query asks for. It returns nil if the query has no owner, or one that an object tells by itself.
+// parentsOf returns who owned what a query asks for. It returns nil if the query has no owner, or one that an object names by itself.
 func parentsOf(ctx context.Context, t *database.Tx, b *search) (*parents, error) {
 	owner := b.q.Owner
 	if owner == nil || owner.UID != "" && owner.Seniority == 0 {

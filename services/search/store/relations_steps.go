@@ -100,7 +100,7 @@ func (w *relationsWalk) ownersOf(ctx context.Context, level []ownedRow, found fu
 	})
 }
 
-// byKeys reads objects by kinds, namespaces and names. more are further columns.
+// byKeys reads objects by kinds, namespaces and names. more are additional columns.
 func (w *relationsWalk) byKeys(ctx context.Context, keys map[*relationKind][][2]string, more string,
 	row func(func(...any) error) error) error {
 	byID := func(a, b *relationKind) int { return int(a.id - b.id) }

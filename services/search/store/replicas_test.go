@@ -31,7 +31,7 @@ func TestReplicasSeeEachOther(t *testing.T) {
 	})
 }
 
-// TestManyTellAtOnce holds that nobody fails because others tell, or beat for the first time, at the same time.
+// TestManyTellAtOnce holds that no replica fails because others write, or beat for the first time, at the same time.
 func TestManyTellAtOnce(t *testing.T) {
 	each(t, func(t *testing.T, s *Store) {
 		var group sync.WaitGroup

@@ -67,7 +67,7 @@ func TestRightsStayClosedUntilAListEnds(t *testing.T) {
 	})
 }
 
-// TestThePastIsClosedWhileNamespacesAreNotRead has a writer of Namespaces miss some of them: the name of one may be somebody else's now.
+// TestThePastIsClosedWhileNamespacesAreNotRead has a writer of Namespaces miss some of them: the name of one may belong to another owner now.
 func TestThePastIsClosedWhileNamespacesAreNotRead(t *testing.T) {
 	each(t, func(t *testing.T, s *Store) {
 		ctx := t.Context()

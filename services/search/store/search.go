@@ -186,7 +186,7 @@ func (b *search) owned(s *database.Statement) {
 		s.Add(" JOIN objects " + p + " ON " + p + ".id = " + before + ".object_id" +
 			" JOIN owners " + w + " ON " + w + ".owner_uid = " + p + ".uid AND " + w + ".cluster_id = " + p + ".cluster_id")
 	}
-	if owner.UID != "" { // which an object tells of its owners itself
+	if owner.UID != "" { // which an object has of its owners itself
 		s.Add(" WHERE w0.owner_uid = ?", owner.UID)
 		b.throughReadable(s, 1)
 		s.Add(")")

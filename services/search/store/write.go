@@ -87,8 +87,8 @@ func (b *Batch) syncedAt(stream *streams.Stream) time.Time {
 	return time.Time{}
 }
 
-// Write commits a batch. It returns streams.ErrFenced if another replica has opened the stream since. IsRefused tells whether the database
-// has refused an object of the batch.
+// Write commits a batch. It returns streams.ErrFenced if another replica has opened the stream since. IsRefused reports whether the
+// database has refused an object of the batch.
 func (s *Store) Write(ctx context.Context, stream *streams.Stream, b Batch) error {
 	changes, syncedAt := lastChanges(b.Changes), b.syncedAt(stream)
 	return s.db.Within(ctx, func(t *database.Tx) error {

@@ -30,7 +30,7 @@ const (
 	maxText = 1 << 20
 	// maxTask bounds a template with its data: some objects of the largest size that etcd takes.
 	maxTask = 16 << 20
-	// maxWrong bounds what an answer tells of an error, and maxAnswer the answer: JSON of a text may be six times as long.
+	// maxWrong bounds the text of an error in an answer, and maxAnswer the answer: JSON of a text may be six times as long.
 	maxWrong  = 4 << 10
 	maxAnswer = 8 << 20
 	// exitTime is the exit code of an interpreter whose task took too much processor time.

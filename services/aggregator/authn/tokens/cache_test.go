@@ -110,7 +110,7 @@ func TestSilenceIsALossWithoutBeingNoticedByAnybody(t *testing.T) {
 		at(time.Nanosecond, grace)
 		at(30*time.Second-2*time.Nanosecond, grace)
 		at(time.Nanosecond, miss)
-		// Whoever notices now does not begin another period of grace.
+		// A request that notices now does not begin another period of grace.
 		c.unfollow()
 		at(0, miss)
 	})

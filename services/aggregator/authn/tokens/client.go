@@ -46,7 +46,7 @@ type Client struct {
 	cache     *cache
 	follower  *follower
 	questions singleflight.Group
-	turns     *turns
+	limiter   *questionLimiter
 	metrics   *clientMetrics
 }
 
@@ -57,7 +57,7 @@ var (
 
 // New returns a client. Its metrics are collected once they are registered.
 func New(config Config) *Client {
-	c := &Client{keyer: newKeyer(), cache: newCache(config.Grace), turns: newTurns(), metrics: newMetrics()}
+	c := &Client{keyer: newKeyer(), cache: newCache(config.Grace), limiter: newQuestionLimiter(), metrics: newMetrics()}
 	c.follower = &follower{addresses: config.Addresses, dial: config.Dial, spare: config.Spare, cache: c.cache, metrics: c.metrics}
 	c.follower.begin()
 	return c
@@ -161,7 +161,7 @@ func (c *Client) ask(ctx context.Context, k key, request *identityv1.Authenticat
 	defer recovery.ToError("an answer about a token", &err)
 	ctx, cancel := context.WithTimeout(ctx, questionTimeout)
 	defer cancel()
-	done, err := c.turns.take(ctx)
+	done, err := c.limiter.acquire(ctx)
 	if err != nil {
 		c.metrics.refused.Inc()
 		return nil, &UnavailableError{err}

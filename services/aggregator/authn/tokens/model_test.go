@@ -207,7 +207,7 @@ func (m *model) inGrace(stream *simStream, now time.Time) bool {
 	return false
 }
 
-// expectTruth checks that every token is what it is in the world, now that everybody had the time to know.
+// expectTruth checks that every token is what it is in the world, now that all had the time to know.
 func (m *model) expectTruth(ctx context.Context, c *Client) {
 	for _, token := range m.tokens {
 		response, ok, err := c.AuthenticateToken(ctx, token.name)

@@ -171,7 +171,7 @@ func (s *simulation) chance(p float64) bool {
 	return !s.calm && s.random.Float64() < p
 }
 
-// token returns a token that somebody may have.
+// token returns a token that a client may have.
 func (s *simulation) token() simToken {
 	if s.random.IntN(5) > 0 {
 		return s.tokens[s.random.IntN(len(s.tokens))]
@@ -323,7 +323,7 @@ func (s *simulation) start(ctx context.Context) {
 			for {
 				select {
 				case change := <-r.changes:
-					// One after the other: of two at one time nobody could say what was between them.
+					// One after the other: of two at one time the order would be unknown.
 					sleep(ctx, max(time.Until(change.due), 1))
 					s.mu.Lock()
 					s.apply(r, change)

@@ -121,7 +121,7 @@ func (r *RightsReading) Changes(ctx context.Context, after int64, changed func(R
 	return false, slices.DeleteFunc(ids, func(id int64) bool { return there[id] }), nil
 }
 
-// knowsChanges reports whether the history tells what has changed after a revision, in few rows.
+// knowsChanges reports whether the history has what has changed after a revision, in few rows.
 func (r *RightsReading) knowsChanges(ctx context.Context, after int64) (bool, error) {
 	t := r.tx
 	if after == 0 {

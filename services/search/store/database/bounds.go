@@ -7,12 +7,12 @@ package database
 type Bounds struct {
 	// Page ends a page after so many bytes of objects, with at least one object. Zero does not, and neither does a query with an offset.
 	Page int64
-	// Charge is told how many bytes of objects are kept more, or fewer. An error of it ends the search. It must not wait: a connection would
+	// Charge counts how many bytes of objects are kept more, or fewer. An error of it ends the search. It must not wait: a connection would
 	// wait with it.
 	Charge func(bytes int64) error
 }
 
-// Keep tells that bytes of objects are kept more, or fewer.
+// Keep reports that bytes of objects are kept more, or fewer.
 func (b Bounds) Keep(bytes int) error {
 	if b.Charge == nil {
 		return nil

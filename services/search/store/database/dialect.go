@@ -44,7 +44,7 @@ type connector interface {
 	analysis() []string
 }
 
-// failures tell errors of a driver apart. Those of other drivers are none of them.
+// failures distinguish errors of a driver. Those of other drivers are none of them.
 type failures interface {
 	// isRefusal: a value of a statement was refused, so the same without it may succeed.
 	isRefusal(err error) bool

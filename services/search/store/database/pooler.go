@@ -24,8 +24,8 @@ func (p *pooler) configure(config *pgx.ConnConfig) {
 	}
 }
 
-// look compares the process that a connection was told with the one that answers. They are the same without a pooler. A connection that was
-// configured before another one has found the pooler is made anew, too.
+// look compares the process that a connection was opened with and the one that answers. They are the same without a pooler. A connection
+// that was configured before another one has found the pooler is made anew, too.
 func (p *pooler) look(ctx context.Context, conn *pgx.Conn) error {
 	if p.found.Load() {
 		if conn.Config().DefaultQueryExecMode == pgx.QueryExecModeCacheStatement {

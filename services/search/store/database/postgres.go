@@ -189,7 +189,7 @@ func (postgres) anyOf(s *Statement, ids []int64) *Statement {
 	return s.Add(" = ANY(CAST(? AS bigint[]))", ids)
 }
 
-// FindObjects has the same text for any number of keys, and each of them is looked for in the index, whatever the database believes of the
+// FindObjects has the same text for any number of keys, and each of them is looked for in the index, whatever the database estimates of the
 // size of the table.
 func (d postgres) FindObjects(columns string, kindID, clusterID int64, keys [][2]string) *Statement {
 	namespaces, names := make([]string, len(keys)), make([]string, len(keys))

@@ -7,7 +7,7 @@ import (
 	"context"
 )
 
-// Turn runs a transaction when it may, and learns how many rows it has changed.
+// Turn runs a transaction when it may, and counts how many rows it has changed.
 type Turn func(ctx context.Context, transaction func() (rows int, err error)) error
 
 // InTurns returns the database with turns for work that takes several transactions: the end of a list, and streams that begin or go. Other

@@ -15,9 +15,9 @@ import (
 	"github.com/tripod-k8s/tripod/services/search/store/streams"
 )
 
-// A name may be that of one namespace today, and of another one tomorrow. Its UID tells them apart. So rights in a namespace show its past
-// since it has its UID: what was there before belonged to another owner. The table namespaces has the revision of that, also for a while of
-// namespaces that are gone, whose UID is empty then. The same holds for the names of clusters, and the table clusters.
+// A name may be that of one namespace today, and of another one tomorrow. Its UID distinguishes them. So rights in a namespace show its
+// past since it has its UID: what was there before belonged to another owner. The table namespaces has the revision of that, also for a
+// while of namespaces that are gone, whose UID is empty then. The same holds for the names of clusters, and the table clusters.
 
 // SystemNamespace is the one whose UID is that of the cluster: it cannot be deleted.
 const SystemNamespace = "kube-system"
@@ -118,8 +118,8 @@ FROM clusters c LEFT JOIN cluster_rights r ON r.cluster_id = c.id WHERE c.since 
 	})
 }
 
-// Learn finds out about the namespaces that parts name which a reader sees now. There may be many more namespaces.
-func (in *Incarnations) Learn(ctx context.Context, t *database.Tx, now map[access.ClusterResource]*access.ObjectSet) error {
+// Load loads the namespaces that parts name which a reader sees now. There may be many more namespaces.
+func (in *Incarnations) Load(ctx context.Context, t *database.Tx, now map[access.ClusterResource]*access.ObjectSet) error {
 	var unknown [][2]any
 	byID := map[int64]*incarnation{}
 	for key, part := range now {

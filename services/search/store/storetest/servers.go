@@ -275,7 +275,7 @@ func (s *Server) Start() error {
 	}
 	s.PID, s.Stop = cmd.Process.Pid, func() {
 		cmd.Process.Signal(s.program.end) //nolint:errcheck // Wait returns either way
-		cmd.Wait()                        //nolint:errcheck // it was told to stop
+		cmd.Wait()                        //nolint:errcheck // it was signalled to stop
 		os.RemoveAll(s.program.dir)       //nolint:errcheck // it is in the folder for temporary files
 	}
 	s.kill = func() error { return killFamily(cmd) }

@@ -11,7 +11,7 @@ import (
 	"github.com/tripod-k8s/tripod/services/search/store/database"
 )
 
-// ClusterUIDs returns what SetClusterUID was told, by the names of clusters.
+// ClusterUIDs returns what SetClusterUID has stored, by the names of clusters.
 func (s *Registry) ClusterUIDs(ctx context.Context) (uids map[string]string, err error) {
 	uids = map[string]string{}
 	err = s.db.Reading(ctx, func(t *database.Tx) error {

@@ -66,7 +66,7 @@ func (s *Registry) Schema(ctx context.Context, digest string) (compressed []byte
 	return compressed, err
 }
 
-// ClusterVersion returns what a cluster has said about its version. It returns ErrNoDocument if the database does not have it.
+// ClusterVersion returns the version that a cluster has reported. It returns ErrNoDocument if the database does not have it.
 func (s *Registry) ClusterVersion(ctx context.Context, cluster string) ([]byte, error) {
 	var compressed []byte
 	err := s.db.Reading(ctx, func(t *database.Tx) (err error) {

@@ -71,7 +71,7 @@ type ClusterSpec struct {
 	SyncResources []GroupResources `json:"syncResources"`
 	// Copies all custom resources, too.
 	SyncAllCustomResources bool `json:"syncAllCustomResources,omitempty"`
-	// Name of a ClusterSyncResources with further resources.
+	// Name of a ClusterSyncResources with more resources.
 	SyncResourcesRefName string `json:"syncResourcesRefName,omitempty"`
 
 	// Copies only the objects in these namespaces, and none outside of namespaces. Search then needs Roles in these namespaces, and no

@@ -51,7 +51,7 @@ type ClusterImportPolicy struct {
 type ClusterImportPolicySpec struct {
 	// Objects of which PediaClusters are made.
 	Source SourceType `json:"source"`
-	// Further objects that templates read, as .references.KEY. Later ones may read those before them.
+	// More objects that templates read, as .references.KEY. Later ones may read those before them.
 	//
 	// +listType=map
 	// +listMapKey=key
@@ -73,7 +73,7 @@ type SourceType struct {
 	SelectorTemplate string `json:"selectorTemplate,omitempty"`
 }
 
-// Reference is a further object that templates read.
+// Reference is one more object that templates read.
 type Reference struct {
 	// Name of the object in templates.
 	Key string `json:"key"`
@@ -134,7 +134,7 @@ type PediaClusterLifecycle struct {
 type LifecycleSpec struct {
 	// Object of which the PediaCluster is made.
 	Source Object `json:"source"`
-	// Further objects that templates read, as .references.KEY. Later ones may read those before them.
+	// More objects that templates read, as .references.KEY. Later ones may read those before them.
 	//
 	// +listType=map
 	// +listMapKey=key

@@ -5,7 +5,7 @@ package v1beta1
 
 // Annotations of the objects that search answers with.
 const (
-	// ClusterAnnotation tells clients of which cluster an object is. Its name is that of Clusterpedia.
+	// ClusterAnnotation names the cluster of an object. Its name is that of Clusterpedia.
 	ClusterAnnotation = "shadow.clusterpedia.io/cluster-name"
 	// ResourceVersionAnnotation has the resourceVersion that an object has in its cluster.
 	ResourceVersionAnnotation = "shadow.clusterpedia.io/resource-version"

@@ -20,10 +20,10 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// takeAll takes all places for parties that have nothing else.
-func takeAll(t *testing.T, p *places) (leave func()) {
+// takeAll takes all slots for parties that have nothing else.
+func takeAll(t *testing.T, p *slots) (leave func()) {
 	t.Helper()
-	var all []*place
+	var all []*slot
 	for n := range p.all {
 		one, err := p.take(t.Context(), n, nil)
 		require.NoError(t, err)
@@ -36,8 +36,8 @@ func takeAll(t *testing.T, p *places) (leave func()) {
 	}
 }
 
-// is reports whether a place was given.
-func (o *place) is(t *testing.T) bool {
+// is reports whether a slot was given.
+func (o *slot) is(t *testing.T) bool {
 	t.Helper()
 	select {
 	case <-o.given:
@@ -47,10 +47,10 @@ func (o *place) is(t *testing.T) bool {
 	}
 }
 
-// TestAFreePlaceGoesToThePartyWithFewest has many wait for places.
+// TestAFreePlaceGoesToThePartyWithFewest has many wait for slots.
 func TestAFreePlaceGoesToThePartyWithFewest(t *testing.T) {
-	p := newPlaces(3, 2)
-	var a []*place
+	p := newSlots(3, 2)
+	var a []*slot
 	for range 4 {
 		a = append(a, p.ask("a", nil))
 	}
@@ -81,7 +81,7 @@ func TestAFreePlaceGoesToThePartyWithFewest(t *testing.T) {
 
 // TestWhoeverKeepsOthersWaitingHasToHurry has others come later.
 func TestWhoeverKeepsOthersWaitingHasToHurry(t *testing.T) {
-	p := newPlaces(2, 2)
+	p := newSlots(2, 2)
 	hurried := map[string]int{}
 	hurry := func(name string) func() { return func() { hurried[name]++ } }
 	a, read := p.ask("a", hurry("a")), p.ask("a", hurry("read"))
@@ -91,16 +91,16 @@ func TestWhoeverKeepsOthersWaitingHasToHurry(t *testing.T) {
 	assert.Equal(t, []int{2, 0, 0}, []int{hurried["a"], hurried["read"], hurried["b"]})
 	a.leave()
 	assert.True(t, b.is(t))
-	assert.Equal(t, 1, hurried["b"], "also one that gets its place while others wait")
+	assert.Equal(t, 1, hurried["b"], "also one that gets its slot while others wait")
 	assert.Zero(t, hurried["c"])
 	c.leave()
 }
 
-// TestAParkedPlaceGoesToThePartyWithFewer has parties wait for something else with a place.
+// TestAParkedPlaceGoesToThePartyWithFewer has parties wait for something else with a slot.
 func TestAParkedPlaceGoesToThePartyWithFewer(t *testing.T) {
-	p := newPlaces(4, 4)
+	p := newSlots(4, 4)
 	var ended []string
-	var all []*place
+	var all []*slot
 	for _, name := range []string{"a", "a", "a", "b"} {
 		one := p.ask(name, nil)
 		one.park(func() { ended = append(ended, name) })
@@ -129,7 +129,7 @@ func TestAParkedPlaceGoesToThePartyWithFewer(t *testing.T) {
 // TestMembersThatStopBeforeAPermitKeepNoOtherWaiting has many members begin more large objects than may be read, and stop.
 func TestMembersThatStopBeforeAPermitKeepNoOtherWaiting(t *testing.T) {
 	const liars, streams = 24, 40
-	door := newDoor(t, nil)
+	limiter := newLimiter(t, nil)
 	s := newStore(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	var all sync.WaitGroup
@@ -138,7 +138,7 @@ func TestMembersThatStopBeforeAPermitKeepNoOtherWaiting(t *testing.T) {
 	text := strings.Repeat("x", smallObject+100)
 	for n := range liars {
 		server := &stops{begin: []byte(`{"type":"ADDED","object":{"metadata":{"name":"` + text)}
-		m, err := New(fmt.Sprint("liar", n), &rest.Config{Host: "http://member", Transport: server}, Everything, Dependencies{Store: s, Door: door})
+		m, err := New(fmt.Sprint("liar", n), &rest.Config{Host: "http://member", Transport: server}, Everything, Dependencies{Store: s, Limiter: limiter})
 		require.NoError(t, err)
 		for i := range streams {
 			from := m.source()
@@ -151,9 +151,9 @@ func TestMembersThatStopBeforeAPermitKeepNoOtherWaiting(t *testing.T) {
 			})
 		}
 	}
-	require.Eventually(t, func() bool { return door.places.count() == allPlaces }, time.Minute, time.Millisecond)
+	require.Eventually(t, func() bool { return limiter.slots.count() == allSlots }, time.Minute, time.Millisecond)
 	honest := &stops{begin: []byte(`{"type":"ADDED","object":{"metadata":{"name":"` + text[:9000] + `"}}}` + "\n")}
-	m, err := New("honest", &rest.Config{Host: "http://member", Transport: honest}, Everything, Dependencies{Store: s, Door: door})
+	m, err := New("honest", &rest.Config{Host: "http://member", Transport: honest}, Everything, Dependencies{Store: s, Limiter: limiter})
 	require.NoError(t, err)
 	within, end := context.WithTimeout(ctx, 20*time.Second) // others have 2 s, and the last of them a turn at the processors
 	defer end()
@@ -181,7 +181,7 @@ func TestAGroupTakesNotAllListsOfItsMember(t *testing.T) {
 		from.resource = schema.GroupVersionResource{Group: "slow", Version: "v1", Resource: fmt.Sprint("things", i)}
 		all.Go(func() { readAll(ctx, from, "list") }) //nolint:errcheck // the test ends it
 	}
-	require.Eventually(t, func() bool { return m.door.lists.count() == listsAtOnce/groupShare }, time.Minute, time.Millisecond)
+	require.Eventually(t, func() bool { return m.limiter.lists.count() == listsAtOnce/groupShare }, time.Minute, time.Millisecond)
 	leave, err := m.source().takeList(t.Context())
 	require.NoError(t, err)
 	leave()
@@ -196,17 +196,17 @@ func TestAStreamingListHasToEndInTime(t *testing.T) {
 			sleep(req.Context(), 10*time.Millisecond)
 		}
 	})
-	m.door.listTime = time.Second
+	m.limiter.listTime = time.Second
 	var limit *LimitError
 	require.ErrorAs(t, readAll(t.Context(), m.source(), "initial"), &limit)
 	assert.Equal(t, limitListTime, limit.Limit)
-	assert.Zero(t, m.door.lists.count())
+	assert.Zero(t, m.limiter.lists.count())
 }
 
 // TestAListThatWaitsForOthersDoesNotStandStill holds that the time for the next object does not run until the list is asked for.
 func TestAListThatWaitsForOthersDoesNotStandStill(t *testing.T) {
 	m := newMember(t, &rest.Config{Host: "http://member", Transport: &stops{}}, nil)
-	defer takeAll(t, m.door.lists)()
+	defer takeAll(t, m.limiter.lists)()
 	from := m.source()
 	from.follows = &following{}
 	ctx, cancel := context.WithCancel(t.Context())

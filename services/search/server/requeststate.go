@@ -18,18 +18,18 @@ import (
 	"github.com/tripod-k8s/tripod/services/search/store/access"
 )
 
-type noteKey struct{}
+type requestStateKey struct{}
 
-// WithNotes goes around the handler chain, so that the authorizer can tell the handler what the reader may read.
-func WithNotes(chain http.Handler) http.Handler {
+// WithRequestState goes around the handler chain, so that the authorizer can pass the access of the reader to the handler.
+func WithRequestState(chain http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
-		chain.ServeHTTP(w, req.WithContext(withNote(req.Context())))
+		chain.ServeHTTP(w, req.WithContext(withRequestState(req.Context())))
 	})
 }
 
-// notes are what the parts of the handler chain tell the later ones about a request: RequestInfo what it is, and the authorizer what its
-// reader may read.
-type notes struct {
+// requestState is what filters of the handler chain pass to later ones: RequestInfo passes the nested request, and the authorizer the
+// access of the reader.
+type requestState struct {
 	nested    atomic.Pointer[Nested]
 	accessSet atomic.Pointer[rights.AccessSet]
 	listed    atomic.Pointer[rights.AccessSet]
@@ -40,95 +40,95 @@ type notes struct {
 // decision decides about a request again. It returns nil if the request is not allowed any more.
 type decision func(context.Context) (*rights.AccessSet, error)
 
-func withNote(ctx context.Context) context.Context {
-	return context.WithValue(ctx, noteKey{}, &notes{})
+func withRequestState(ctx context.Context) context.Context {
+	return context.WithValue(ctx, requestStateKey{}, &requestState{})
 }
 
-// noteNested keeps the request that is inside of a request.
-func noteNested(ctx context.Context, n *Nested) {
-	if noted, ok := ctx.Value(noteKey{}).(*notes); ok {
-		noted.nested.Store(n)
+// storeNested stores the request that is inside of a request.
+func storeNested(ctx context.Context, n *Nested) {
+	if state, ok := ctx.Value(requestStateKey{}).(*requestState); ok {
+		state.nested.Store(n)
 	}
 }
 
-// nestedOf returns what noteNested has kept of a request, if that has a path. An authorizer is also asked about other requests, such as
+// nestedOf returns what storeNested has stored of a request, if that has a path. An authorizer is also asked about other requests, such as
 // those that a review names.
 func nestedOf(ctx context.Context, path string) *Nested {
-	noted, ok := ctx.Value(noteKey{}).(*notes)
+	state, ok := ctx.Value(requestStateKey{}).(*requestState)
 	if !ok {
 		return nil
 	}
-	if n := noted.nested.Load(); n != nil && n.Info.Path == path {
+	if n := state.nested.Load(); n != nil && n.Info.Path == path {
 		return n
 	}
 	return nil
 }
 
-// note keeps the access of the reader of a request. The last decision counts: that about the request itself comes after those about
-// impersonation.
-func note(ctx context.Context, accessSet *rights.AccessSet) {
-	if noted, ok := ctx.Value(noteKey{}).(*notes); ok {
-		noted.accessSet.Store(accessSet)
+// storeAccessSet stores the access of the reader of a request. The last decision counts: that about the request itself comes after those
+// about impersonation.
+func storeAccessSet(ctx context.Context, accessSet *rights.AccessSet) {
+	if state, ok := ctx.Value(requestStateKey{}).(*requestState); ok {
+		state.accessSet.Store(accessSet)
 	}
 }
 
-// noteAgain keeps how to decide again, for requests that last.
-func noteAgain(ctx context.Context, again decision) {
-	if noted, ok := ctx.Value(noteKey{}).(*notes); ok {
-		noted.again.Store(&again)
+// storeAgain stores how to decide again, for requests that last.
+func storeAgain(ctx context.Context, again decision) {
+	if state, ok := ctx.Value(requestStateKey{}).(*requestState); ok {
+		state.again.Store(&again)
 	}
 }
 
-// noteJudge keeps who decides about requests that a request asks about.
-func noteJudge(ctx context.Context, by *judge) {
-	if noted, ok := ctx.Value(noteKey{}).(*notes); ok {
-		noted.judge.Store(by)
+// storeJudge stores the judge of requests that a request asks about.
+func storeJudge(ctx context.Context, by *judge) {
+	if state, ok := ctx.Value(requestStateKey{}).(*requestState); ok {
+		state.judge.Store(by)
 	}
 }
 
-// judgeOf returns who decides about what a request asks about, or nil.
+// judgeOf returns the judge of requests that a request asks about, or nil.
 func judgeOf(ctx context.Context) *judge {
-	noted, ok := ctx.Value(noteKey{}).(*notes)
+	state, ok := ctx.Value(requestStateKey{}).(*requestState)
 	if !ok {
 		return nil
 	}
-	return noted.judge.Load()
+	return state.judge.Load()
 }
 
 // decideAgain decides about a request as if it came now.
 func decideAgain(ctx context.Context) (*rights.AccessSet, error) {
-	noted, ok := ctx.Value(noteKey{}).(*notes)
-	if !ok || noted.again.Load() == nil {
+	state, ok := ctx.Value(requestStateKey{}).(*requestState)
+	if !ok || state.again.Load() == nil {
 		return accessSetFrom(ctx)
 	}
-	return (*noted.again.Load())(ctx)
+	return (*state.again.Load())(ctx)
 }
 
 // accessSetFrom returns the access of the reader of a request.
 func accessSetFrom(ctx context.Context) (*rights.AccessSet, error) {
-	noted, _ := ctx.Value(noteKey{}).(*notes)
+	state, _ := ctx.Value(requestStateKey{}).(*requestState)
 	reader, _ := request.UserFrom(ctx)
-	if noted == nil || reader == nil || noted.accessSet.Load() == nil || noted.accessSet.Load().Reader() != reader {
+	if state == nil || reader == nil || state.accessSet.Load() == nil || state.accessSet.Load().Reader() != reader {
 		return nil, apierrors.NewInternalError(errors.New("there is no decision about what the reader may see"))
 	}
-	return noted.accessSet.Load(), nil
+	return state.accessSet.Load(), nil
 }
 
-// noteListed keeps what the reader may list, for a request that gets an object and lists others.
-func noteListed(ctx context.Context, accessSet *rights.AccessSet) {
-	if noted, ok := ctx.Value(noteKey{}).(*notes); ok {
-		noted.listed.Store(accessSet)
+// storeListed stores what the reader may list, for a request that gets an object and lists others.
+func storeListed(ctx context.Context, accessSet *rights.AccessSet) {
+	if state, ok := ctx.Value(requestStateKey{}).(*requestState); ok {
+		state.listed.Store(accessSet)
 	}
 }
 
-// listedFrom returns what noteListed has kept for the reader of a request.
+// listedFrom returns what storeListed has stored for the reader of a request.
 func listedFrom(ctx context.Context) (*rights.AccessSet, error) {
-	noted, _ := ctx.Value(noteKey{}).(*notes)
+	state, _ := ctx.Value(requestStateKey{}).(*requestState)
 	reader, _ := request.UserFrom(ctx)
-	if noted == nil || reader == nil || noted.listed.Load() == nil || noted.listed.Load().Reader() != reader {
+	if state == nil || reader == nil || state.listed.Load() == nil || state.listed.Load().Reader() != reader {
 		return nil, apierrors.NewInternalError(errors.New("there is no decision about what the reader may list"))
 	}
-	return noted.listed.Load(), nil
+	return state.listed.Load(), nil
 }
 
 // attempts bounds how often a search begins again because rights have changed meanwhile.
@@ -145,7 +145,7 @@ func (h *Handler) asReader(ctx context.Context, search func(*rights.AccessSet, *
 			break
 		}
 		if v, err = h.rights.Renew(ctx, v); err == nil {
-			note(ctx, v)
+			storeAccessSet(ctx, v)
 		}
 	}
 	switch {

@@ -15,25 +15,27 @@ const (
 	// searchesOfUser is how many searches of a user the database works on at once, of less than half of its connections for reading. Others of
 	// this user wait.
 	searchesOfUser = 5
-	// turnTimeout is how long a search waits for others of its user.
-	turnTimeout = 10 * time.Second
+	// queueTimeout is how long a search waits for others of its user.
+	queueTimeout = 10 * time.Second
 	// judgedOfUser is how many watches of a user look at an object at once. The others wait, and have no part of the processors meanwhile.
 	judgedOfUser = 1
-	// watchTurnTimeout is how long a watch waits for others of its user until it ends.
-	watchTurnTimeout = 30 * time.Second
+	// watchQueueTimeout is how long a watch waits for others of its user until it ends.
+	watchQueueTimeout = 30 * time.Second
 )
 
-// turns let each user have some of something at a time, and count the ServiceAccounts of a namespace as one user. Priority and fairness
+// userLimiter bounds what each user does at once, and counts the ServiceAccounts of a namespace as one user. Priority and fairness
 // does not know how few searches a database can work on at once, and does not count watches that have begun.
-type turns struct {
-	// most is how many turns a user has at a time.
+type userLimiter struct {
+	// most is how many slots a user has.
 	most int
 
 	mu    sync.Mutex
 	users map[string]*queue
 }
 
-func newTurns(most int) *turns { return &turns{most: most, users: map[string]*queue{}} }
+func newUserLimiter(most int) *userLimiter {
+	return &userLimiter{most: most, users: map[string]*queue{}}
+}
 
 // queue is of one user, as long as a search of this user runs or waits.
 type queue struct {
@@ -41,22 +43,22 @@ type queue struct {
 	in    int
 }
 
-// take returns when a user has a turn. Call release after it. The error is 429 if others of this user take longer than a timeout.
-func (t *turns) take(ctx context.Context, timeout time.Duration) (release func(), err error) {
+// acquire returns when a user has a slot. Call release after it. The error is 429 if others of this user take longer than a timeout.
+func (l *userLimiter) acquire(ctx context.Context, timeout time.Duration) (release func(), err error) {
 	name := ownerOf(ctx)
-	t.mu.Lock()
-	q := t.users[name]
+	l.mu.Lock()
+	q := l.users[name]
 	if q == nil {
-		q = &queue{slots: make(chan struct{}, t.most)}
-		t.users[name] = q
+		q = &queue{slots: make(chan struct{}, l.most)}
+		l.users[name] = q
 	}
 	q.in++
-	t.mu.Unlock()
+	l.mu.Unlock()
 	leave := func() {
-		t.mu.Lock()
-		defer t.mu.Unlock()
+		l.mu.Lock()
+		defer l.mu.Unlock()
 		if q.in--; q.in == 0 {
-			delete(t.users, name)
+			delete(l.users, name)
 		}
 	}
 	release = func() { <-q.slots; leave() }

@@ -20,16 +20,16 @@ type demand struct {
 	isParty           bool
 }
 
-// contest is one for the watches of a replica. It has no goroutines: whoever has to leave a place does so after each step, and waits again.
+// contest is one for the watches of a replica. It has no goroutines: a party that has to leave a slot does so after each step, and waits again.
 type contest struct {
 	*testing.T
-	*places
-	given, ended []*place
+	*slots
+	given, ended []*slot
 	steps        int
 }
 
 func (c *contest) ask(by any) {
-	one := &place{weight: 1}
+	one := &slot{weight: 1}
 	one.granted = func() { c.given = append(c.given, one) }
 	c.add(by, one)
 	c.settle()
@@ -38,13 +38,13 @@ func (c *contest) ask(by any) {
 // settle goes on until nothing changes any more.
 func (c *contest) settle() {
 	for ; len(c.given)+len(c.ended) > 0; c.steps++ {
-		require.Less(c, c.steps, 100*c.all*(1+len(c.parties)), "places go around for ever")
+		require.Less(c, c.steps, 100*c.all*(1+len(c.parties)), "slots go around for ever")
 		assert.LessOrEqual(c, c.used, c.all)
 		if len(c.ended) > 0 {
 			one, by := c.ended[0], c.nameOf(c.ended[0].by)
 			c.ended = c.ended[1:]
 			one.leave()
-			again := &place{weight: 1}
+			again := &slot{weight: 1}
 			again.granted = func() { c.given = append(c.given, again) }
 			c.add(by, again)
 			continue
@@ -54,7 +54,7 @@ func (c *contest) settle() {
 		one.park(func() { c.ended = append(c.ended, one) })
 	}
 	if c.waiting > 0 {
-		assert.Equal(c, c.all, c.used, "places are free, and others wait")
+		assert.Equal(c, c.all, c.used, "slots are free, and others wait")
 	}
 }
 
@@ -64,11 +64,11 @@ func (c *contest) nameOf(of *party) any {
 			return name
 		}
 	}
-	require.Fail(c, "a party with places is not known")
+	require.Fail(c, "a party with slots is not known")
 	return nil
 }
 
-// has returns how many places each cluster has in the end.
+// has returns how many slots each cluster has in the end.
 func (c *contest) has(demands []demand) (all [][]int) {
 	for i, d := range demands {
 		var has []int
@@ -94,7 +94,7 @@ func (d demand) name(i, n int) any {
 // compete has all ask for what they want, in an order.
 func compete(t *testing.T, all int, demands []demand, order func(asks []any)) [][]int {
 	t.Helper()
-	c := &contest{T: t, places: newSteadyPlaces(all)}
+	c := &contest{T: t, slots: newSteadySlots(all)}
 	var asks []any
 	for i, d := range demands {
 		for n := range d.clusters {
@@ -110,7 +110,7 @@ func compete(t *testing.T, all int, demands []demand, order func(asks []any)) []
 	return c.has(demands)
 }
 
-// divided returns what each gets of some places if those that want least get it, and the others have as much.
+// divided returns what each gets of some slots if those that want least get it, and the others have as much.
 func divided(all int, wants []int) []int {
 	level := sort.Search(all+1, func(level int) bool {
 		sum := 0
@@ -126,7 +126,8 @@ func divided(all int, wants []int) []int {
 	return gets
 }
 
-// expected returns what parties, and clusters by themselves, should have at the end: first what is kept for clusters with few, and then the rest.
+// expected returns what parties, and clusters by themselves, should have at the end: first what is kept for clusters with few, and then the
+// rest.
 func expected(all int, demands []demand) (names []string, gets []int) {
 	small, most := all/smallShare, all-all/keptShare
 	var kept, wants []int

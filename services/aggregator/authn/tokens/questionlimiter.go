@@ -24,16 +24,18 @@ const (
 // ErrBusy is why a question was not asked. The client may try again later.
 var ErrBusy = fmt.Errorf("%d questions about other tokens wait already", maxWaiting)
 
-// turns bounds the questions to core.
-type turns struct {
+// questionLimiter bounds the questions to core.
+type questionLimiter struct {
 	asking  *semaphore.Weighted
 	waiting atomic.Int64
 }
 
-func newTurns() *turns { return &turns{asking: semaphore.NewWeighted(maxQuestions)} }
+func newQuestionLimiter() *questionLimiter {
+	return &questionLimiter{asking: semaphore.NewWeighted(maxQuestions)}
+}
 
-// take returns when a question may be asked, and what to call when it is answered. It fails at once when too many wait.
-func (t *turns) take(ctx context.Context) (done func(), err error) {
+// acquire returns when a question may be asked, and what to call when it is answered. It fails at once when too many wait.
+func (t *questionLimiter) acquire(ctx context.Context) (done func(), err error) {
 	done = func() { t.asking.Release(1) }
 	if t.asking.TryAcquire(1) {
 		return done, nil

@@ -15,11 +15,11 @@ import (
 	"github.com/tripod-k8s/tripod/services/search/store/streams"
 )
 
-// What there was under a name in the past may have belonged to another owner, see history.Incarnations. A search shows it to the readers of
-// those who have the name now only if they had it then.
+// An object with a name may have belonged to another owner in the past, see history.Incarnations. A search shows it to the readers of the
+// present owner of the name only if that owner had the name then.
 
-// limitPast finds out what a search of the past may show: to readers, and of a cluster that the search is about, states of those who have
-// the names now.
+// limitPast finds out what a search of the past may show: to readers, and of a cluster that the search is about, states of the
+// present owners of the names.
 func limitPast(ctx context.Context, t *database.Tx, b *search) (err error) {
 	if b.past == nil || b.filter == nil && !b.q.SameClusters {
 		return nil
@@ -47,7 +47,7 @@ func (s *Store) SameSince(ctx context.Context, revision int64, resource schema.G
 				seen[access.ClusterResource{Cluster: name, Resource: resource}] = (&search{filter: s.filter}).objectSetNow(name, resource)
 			}
 		}
-		err = in.Learn(ctx, t, seen)
+		err = in.Load(ctx, t, seen)
 		same = true
 		for key, now := range seen {
 			same = same && in.ObjectSet(key.Cluster, resource, now).Equal(now)
@@ -74,8 +74,8 @@ func (b *search) objectSetNow(cluster string, resource schema.GroupResource) *ac
 	return b.filter.ObjectSet(cluster, resource)
 }
 
-// learn makes objectSet know about resources of clusters.
-func learn(ctx context.Context, t *database.Tx, b *search, about ...access.ClusterResource) error {
+// loadIncarnations loads what objectSet needs for resources of clusters.
+func loadIncarnations(ctx context.Context, t *database.Tx, b *search, about ...access.ClusterResource) error {
 	if b.incarnations == nil {
 		return nil
 	}
@@ -83,7 +83,7 @@ func learn(ctx context.Context, t *database.Tx, b *search, about ...access.Clust
 	for _, key := range about {
 		now[key] = b.objectSetNow(key.Cluster, key.Resource)
 	}
-	return b.incarnations.Learn(ctx, t, now)
+	return b.incarnations.Load(ctx, t, now)
 }
 
 // sameClusters leaves out the clusters of a search without a filter that were others then.

@@ -18,26 +18,26 @@ import (
 
 func TestAUserHasSomeSearchesAtATime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		all := newTurns(searchesOfUser)
+		all := newUserLimiter(searchesOfUser)
 		of := func(name string) context.Context { return request.WithUser(t.Context(), &user.DefaultInfo{Name: name}) }
 		var releases []func()
 		for range searchesOfUser {
-			release, err := all.take(of("greedy"), turnTimeout)
+			release, err := all.acquire(of("greedy"), queueTimeout)
 			require.NoError(t, err)
 			releases = append(releases, release)
 		}
-		_, err := all.take(of("greedy"), turnTimeout)
+		_, err := all.acquire(of("greedy"), queueTimeout)
 		assert.True(t, apierrors.IsTooManyRequests(err))
 		gone, cancel := context.WithCancel(of("greedy"))
 		cancel()
-		_, err = all.take(gone, turnTimeout)
+		_, err = all.acquire(gone, queueTimeout)
 		require.ErrorIs(t, err, context.Canceled)
 
-		release, err := all.take(of("other"), turnTimeout)
-		require.NoError(t, err, "others have turns of their own")
+		release, err := all.acquire(of("other"), queueTimeout)
+		require.NoError(t, err, "others have slots of their own")
 		release()
 		releases[0]()
-		again, err := all.take(of("greedy"), turnTimeout)
+		again, err := all.acquire(of("greedy"), queueTimeout)
 		require.NoError(t, err)
 		for _, release := range append(releases[1:], again) {
 			release()
@@ -48,13 +48,13 @@ func TestAUserHasSomeSearchesAtATime(t *testing.T) {
 
 func TestServiceAccountsOfANamespaceShareTurns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		all := newTurns(1)
-		release, err := all.take(asUser(t, "system:serviceaccount:team:one"), turnTimeout)
+		all := newUserLimiter(1)
+		release, err := all.acquire(asUser(t, "system:serviceaccount:team:one"), queueTimeout)
 		require.NoError(t, err)
 		defer release()
-		_, err = all.take(asUser(t, "system:serviceaccount:team:two"), turnTimeout)
+		_, err = all.acquire(asUser(t, "system:serviceaccount:team:two"), queueTimeout)
 		assert.True(t, apierrors.IsTooManyRequests(err))
-		other, err := all.take(asUser(t, "system:serviceaccount:others:one"), turnTimeout)
+		other, err := all.acquire(asUser(t, "system:serviceaccount:others:one"), queueTimeout)
 		require.NoError(t, err)
 		other()
 	})

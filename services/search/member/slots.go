@@ -10,13 +10,13 @@ import (
 	"time"
 )
 
-// places are shared by parties, such as clusters, or the API groups of one. A free place goes to the party that has fewest, of these to the
-// one that has had places for the shortest time lately, and of these to the one that waits longest. Clusters that one hand has made are one
+// slots are shared by parties, such as clusters, or the API groups of one. A free slot goes to the party that has fewest, of these to the
+// one that has had slots for the shortest time lately, and of these to the one that waits longest. Clusters that one hand has made are one
 // party beside all others, and share among themselves what it gets.
-type places struct {
+type slots struct {
 	// all is how many there are, and each how many a party may have.
 	all, each int
-	// steady is set if places are for long. A party loses one only to another that has no more than it then: who wants more than a fair share
+	// steady is set if slots are for long. A party loses one only to another that has no more than it then: who wants more than a fair share
 	// waits, and does not take turns with itself. small is how many each cluster has before all that have more, or zero.
 	steady bool
 	small  int
@@ -27,32 +27,32 @@ type places struct {
 	parties map[any]*party
 	// taken are in the order in which they were taken, and used is how many these count for. waiting counts those that are asked for, ending
 	// those that will be left soon, and freeing is how many these count for.
-	taken []*place
+	taken []*slot
 	// given counts all that were ever taken.
 	given                          int
 	used, waiting, ending, freeing int
-	// short is since when the first party in line needs more places than are free, or zero. looks is set while a timer looks at it again.
+	// short is since when the first party in line needs more slots than are free, or zero. looks is set while a timer looks at it again.
 	short time.Time
 	looks bool
 }
 
-// placesGrace is how long free places are kept for a party that needs more than there are, before others get them for as long, and how long
-// a place that its owner has to leave counts as one that will be free.
-const placesGrace = 10 * time.Second
+// slotsGrace is how long free slots are kept for a party that needs more than there are, before others get them for as long, and how long
+// a slot that its owner has to leave counts as one that will be free.
+const slotsGrace = 10 * time.Second
 
-// place is one of them.
-type place struct {
-	in    *places
+// slot is one of them.
+type slot struct {
+	in    *slots
 	by    *party
 	since time.Time
 	given chan struct{}
-	// weight is how many it counts for, and granted is called, with the lock of the places held, when it is given, unless it is nil.
+	// weight is how many it counts for, and granted is called, with the lock of the slots held, when it is given, unless it is nil.
 	weight  int
 	granted func()
-	// hurry is called when others wait, unless it is nil. end is set while the place is parked, and last if others of the party go before.
+	// hurry is called when others wait, unless it is nil. end is set while the slot is parked, and last if others of the party go before.
 	hurry, end func()
 	last       bool
-	// ending is set when the place is to be left, and late stops what has it count as taken again. gone is set while its party does not count
+	// ending is set when the slot is to be left, and late stops what has it count as taken again. gone is set while its party does not count
 	// it.
 	ending, left, gone bool
 	late               *time.Timer
@@ -60,20 +60,20 @@ type place struct {
 	number int
 }
 
-// newPlaces returns places of which a party may have some.
-func newPlaces(all, each int) *places {
-	return &places{all: all, each: each, grace: placesGrace, parties: map[any]*party{}}
+// newSlots returns slots of which a party may have some.
+func newSlots(all, each int) *slots {
+	return &slots{all: all, each: each, grace: slotsGrace, parties: map[any]*party{}}
 }
 
-// newSteadyPlaces returns places for long.
-func newSteadyPlaces(all int) *places {
-	p := newPlaces(all, all)
+// newSteadySlots returns slots for long.
+func newSteadySlots(all int) *slots {
+	p := newSlots(all, all)
 	p.steady, p.small = true, all/smallShare
 	return p
 }
 
-// take waits for a place. hurry may be nil. Otherwise the places call it whenever others wait, with their lock held.
-func (p *places) take(ctx context.Context, by any, hurry func()) (*place, error) {
+// take waits for a slot. hurry may be nil. Otherwise the slots call it whenever others wait, with their lock held.
+func (p *slots) take(ctx context.Context, by any, hurry func()) (*slot, error) {
 	one := p.ask(by, hurry)
 	select {
 	case <-one.given:
@@ -84,8 +84,8 @@ func (p *places) take(ctx context.Context, by any, hurry func()) (*place, error)
 	}
 }
 
-// try takes a place if no goroutine waits for it.
-func (p *places) try(by any) *place {
+// try takes a slot if no goroutine waits for it.
+func (p *slots) try(by any) *slot {
 	one := p.ask(by, nil)
 	select {
 	case <-one.given:
@@ -96,17 +96,17 @@ func (p *places) try(by any) *place {
 	}
 }
 
-// count returns how many places are taken.
-func (p *places) count() int {
+// count returns how many slots are taken.
+func (p *slots) count() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.used
 }
 
-func (p *places) ask(by any, hurry func()) *place { return p.add(by, &place{weight: 1, hurry: hurry}) }
+func (p *slots) ask(by any, hurry func()) *slot { return p.add(by, &slot{weight: 1, hurry: hurry}) }
 
-// add asks for a place that has its weight, and what is called.
-func (p *places) add(by any, one *place) *place {
+// add asks for a slot that has its weight, and what is called.
+func (p *slots) add(by any, one *slot) *slot {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	now := time.Now()
@@ -119,8 +119,8 @@ func (p *places) add(by any, one *place) *place {
 	return one
 }
 
-// of returns a party. The caller has locked the places, as for all that follows.
-func (p *places) of(by any, now time.Time) *party {
+// of returns a party. The caller has locked the slots, as for all that follows.
+func (p *slots) of(by any, now time.Time) *party {
 	one := p.parties[by]
 	if one == nil {
 		one = &party{asOf: now}
@@ -136,22 +136,22 @@ func (p *places) of(by any, now time.Time) *party {
 	return one
 }
 
-// share gives free places, and takes others back.
-func (p *places) share(now time.Time) {
+// share gives free slots, and takes others back.
+func (p *slots) share(now time.Time) {
 	p.give(now)
 	p.press(now)
 }
 
 // shareAgain does that later.
-func (p *places) shareAgain() {
+func (p *slots) shareAgain() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.looks = false
 	p.share(time.Now())
 }
 
-// give gives free places to those that wait for them.
-func (p *places) give(now time.Time) {
+// give gives free slots to those that wait for them.
+func (p *slots) give(now time.Time) {
 	for p.used < p.all {
 		line := p.line(now)
 		if len(line) == 0 {
@@ -175,8 +175,8 @@ func (p *places) give(now time.Time) {
 	}
 }
 
-// grant gives a party the first place that it waits for.
-func (p *places) grant(to *party, now time.Time) {
+// grant gives a party the first slot that it waits for.
+func (p *slots) grant(to *party, now time.Time) {
 	one := to.queue[0]
 	to.queue = slices.Delete(to.queue, 0, 1)
 	p.counts(to, one.weight)
@@ -191,9 +191,9 @@ func (p *places) grant(to *party, now time.Time) {
 	}
 }
 
-// keeps reports whether the free places are kept for the first party in line, which needs more. Others get them half of the time: it may
+// keeps reports whether the free slots are kept for the first party in line, which needs more. Others get them half of the time: it may
 // never get as many.
-func (p *places) keeps(now time.Time) bool {
+func (p *slots) keeps(now time.Time) bool {
 	if p.short.IsZero() {
 		p.short = now
 	}
@@ -208,9 +208,9 @@ func (p *places) keeps(now time.Time) bool {
 	return true
 }
 
-// line returns the parties that may get places, the next one first. Of places for a short time, it returns that one only. It forgets
+// line returns the parties that may get slots, the next one first. Of slots for a short time, it returns that one only. It forgets
 // parties that need not be known.
-func (p *places) line(now time.Time) (line []*party) {
+func (p *slots) line(now time.Time) (line []*party) {
 	for name, one := range p.parties {
 		one.pass(now)
 		one.whole().pass(now)
@@ -232,16 +232,16 @@ func (p *places) line(now time.Time) (line []*party) {
 	return line
 }
 
-func (p *places) forget(name any, one *party) {
+func (p *slots) forget(name any, one *party) {
 	delete(p.parties, name)
 	if one.in != nil {
 		delete(one.in.parts, one)
 	}
 }
 
-// press has those hurry that have places which others wait for, and takes one from the party with most that has parked one. If the first
+// press has those hurry that have slots which others wait for, and takes one from the party with most that has parked one. If the first
 // party in line cannot get one in this way, the next one may: it may need less.
-func (p *places) press(now time.Time) {
+func (p *slots) press(now time.Time) {
 	if p.waiting == 0 {
 		return
 	}
@@ -263,8 +263,8 @@ func (p *places) press(now time.Time) {
 	}
 }
 
-// end has a place left. Unless that is soon, others have to leave theirs.
-func (p *places) end(one *place) {
+// end has a slot left. Unless that is soon, others have to leave theirs.
+func (p *slots) end(one *slot) {
 	one.setParked(false)
 	one.ending = true
 	one.setGone(true)
@@ -275,15 +275,15 @@ func (p *places) end(one *place) {
 		defer p.mu.Unlock()
 		if !one.left {
 			p.endsNoMore(one)
-			one.setGone(false) // it has the place for longer
+			one.setGone(false) // it has the slot for longer
 			p.share(time.Now())
 		}
 	})
 	one.end()
 }
 
-// setGone has the party of a place not count it, or count it again.
-func (o *place) setGone(is bool) {
+// setGone has the party of a slot not count it, or count it again.
+func (o *slot) setGone(is bool) {
 	if o.gone == is {
 		return
 	}
@@ -296,8 +296,8 @@ func (o *place) setGone(is bool) {
 	}
 }
 
-// endsNoMore says that a place does not count any more as one that will be left soon.
-func (p *places) endsNoMore(one *place) {
+// endsNoMore says that a slot does not count any more as one that will be left soon.
+func (p *slots) endsNoMore(one *slot) {
 	if one.late != nil {
 		one.late.Stop()
 		one.late = nil
@@ -306,28 +306,28 @@ func (p *places) endsNoMore(one *place) {
 	}
 }
 
-// isEnough reports whether others are leaving as many places as are needed. If places are for long, who has fewest is known only once the
+// isEnough reports whether others are leaving as many slots as are needed. If slots are for long, who has fewest is known only once the
 // next party has its own.
-func (p *places) isEnough(next *party) bool {
+func (p *slots) isEnough(next *party) bool {
 	if p.steady {
 		return p.used-p.freeing+next.queue[0].weight <= p.all
 	}
 	return p.ending >= p.waiting
 }
 
-// isRead says that the place is not the sender's to give back any more, so it need not hurry.
-func (o *place) isRead() {
+// isRead says that the slot is not the sender's to give back any more, so it need not hurry.
+func (o *slot) isRead() {
 	o.in.mu.Lock()
 	defer o.in.mu.Unlock()
 	o.hurry = nil
 }
 
-// park says that the place is for something that waits for something else. end is called, with the lock of the places held, when another
-// party needs the place that has fewer, or this one if no other has more. The place is to be left then.
-func (o *place) park(end func()) { o.parkAs(false, end) }
+// park says that the slot is for something that waits for something else. end is called, with the lock of the slots held, when another
+// party needs the slot that has fewer, or this one if no other has more. The slot is to be left then.
+func (o *slot) park(end func()) { o.parkAs(false, end) }
 
-// parkAs does the same. With last, other places of the party go before.
-func (o *place) parkAs(last bool, end func()) {
+// parkAs does the same. With last, other slots of the party go before.
+func (o *slot) parkAs(last bool, end func()) {
 	o.in.mu.Lock()
 	defer o.in.mu.Unlock()
 	o.setParked(false)
@@ -336,8 +336,8 @@ func (o *place) parkAs(last bool, end func()) {
 	o.in.press(time.Now())
 }
 
-// use takes a parked place for what it is for, and reports whether that was in time.
-func (o *place) use() bool {
+// use takes a parked slot for what it is for, and reports whether that was in time.
+func (o *slot) use() bool {
 	o.in.mu.Lock()
 	defer o.in.mu.Unlock()
 	o.setParked(false)
@@ -345,8 +345,8 @@ func (o *place) use() bool {
 	return !o.ending && !o.left
 }
 
-// leave gives the place back, or waits for it no more. It may be called again.
-func (o *place) leave() {
+// leave gives the slot back, or waits for it no more. It may be called again.
+func (o *slot) leave() {
 	p := o.in
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -358,7 +358,7 @@ func (o *place) leave() {
 	if at := slices.Index(o.by.queue, o); at >= 0 {
 		o.by.queue = slices.Delete(o.by.queue, at, at+1)
 		p.waiting--
-		p.share(now) // it may have kept places from others
+		p.share(now) // it may have kept slots from others
 		return
 	}
 	p.taken = slices.Delete(p.taken, slices.Index(p.taken, o), slices.Index(p.taken, o)+1)

@@ -27,14 +27,14 @@ const (
 	memoryOfText = 3
 	// smallObject is what a stream may read of an object without taking memory. Almost all objects are smaller.
 	smallObject = 64 << 10
-	// tinyObject is what a stream may read of an object without a place. A decoder has up to twice as much.
+	// tinyObject is what a stream may read of an object without a slot. A decoder has up to twice as much.
 	tinyObject = 8 << 10
-	// placesAtOnce are the objects of a member that are neither tiny nor large and have no memory in a batch yet, and allPlaces those of all
+	// slotsAtOnce are the objects of a member that are neither tiny nor large and have no memory in a batch yet, and allSlots those of all
 	// members, with large ones that wait for a permit.
-	placesAtOnce, allPlaces = 16, 160
+	slotsAtOnce, allSlots = 16, 160
 	// listsAtOnce are the lists of a member, whose answers are compressed.
 	listsAtOnce = 32
-	// groupShare is the part of the lists and places of a member that an API group may have: another API server may serve that.
+	// groupShare is the part of the lists and slots of a member that an API group may have: another API server may serve that.
 	groupShare = 2
 	// memoryShares are the parts of the memory for batches: at most one is for a single member.
 	memoryShares = 4
@@ -58,33 +58,33 @@ const (
 	changeSize, changeRows, rowsOfRights = 8 << 10, 20, 200
 )
 
-// PlacesMemory is the most that objects take before they count for Limits.Memory, of all members: each has a buffer of twice its size, and
+// SlotsMemory is the most that objects take before they count for Limits.Memory, of all members: each has a buffer of twice its size, and
 // is copied once.
-const PlacesMemory = allPlaces * 3 * smallObject
+const SlotsMemory = allSlots * 3 * smallObject
 
-// Door is what the members of a process share: the limits, and the memory for what was read and is not written yet.
-type Door struct {
+// Limiter bounds what all members of a process use: memory for what was read and is not written yet, slots, watches and processors.
+type Limiter struct {
 	Limits
 	// memory is for batches. large is for objects that are not small and for documents: each takes as much as the largest of them may need.
 	memory *semaphore.Weighted
-	large  *places
+	large  *slots
 	// largeOfRights is for large objects that decide what readers see.
-	largeOfRights *places
-	// places are for objects that are not tiny, on their way into a batch.
-	places *places
+	largeOfRights *slots
+	// slots are for objects that are not tiny, on their way into a batch.
+	slots *slots
 	// watches are for those of all members.
-	watches *places
+	watches *slots
 	// decoders is for what reads objects and takes a processor. It leaves one processor to all else: readers would wait for each of many
 	// members.
 	decoders chan struct{}
 	// slow is the one of large that all members have which have lost their pace.
-	slow *places
+	slow *slots
 	// patience, listTime, writeTime and endTime are the constants, except in tests.
 	patience, listTime, writeTime, endTime time.Duration
 
 	mu sync.Mutex
 	// parties are those of members that exist.
-	parties map[parties.Party]weak.Pointer[shared]
+	parties map[parties.Party]weak.Pointer[partyLimiter]
 	// allowances are those of members by their names, also of members that have ended.
 	allowances map[string]*allowance
 }
@@ -115,35 +115,35 @@ func (a *allowance) isWhole() bool {
 }
 
 // allowanceOf returns the allowance of a member.
-func (d *Door) allowanceOf(name string) *allowance {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	maps.DeleteFunc(d.allowances, func(_ string, a *allowance) bool { return a.isWhole() })
-	if d.allowances[name] == nil {
-		d.allowances[name] = d.newAllowance()
+func (l *Limiter) allowanceOf(name string) *allowance {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	maps.DeleteFunc(l.allowances, func(_ string, a *allowance) bool { return a.isWhole() })
+	if l.allowances[name] == nil {
+		l.allowances[name] = l.newAllowance()
 	}
-	d.allowances[name].gone = false
-	return d.allowances[name]
+	l.allowances[name].gone = false
+	return l.allowances[name]
 }
 
 // Forget says that a member does not exist any more. Another one of its name has what is left of its allowance.
-func (d *Door) Forget(name string) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	a := d.allowances[name]
+func (l *Limiter) Forget(name string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	a := l.allowances[name]
 	if a == nil {
 		return
 	}
 	a.had, a.gone = map[schema.GroupVersionResource]bool{}, true
 	var gone []string
-	for name, a := range d.allowances {
+	for name, a := range l.allowances {
 		if a.gone {
 			gone = append(gone, name)
 		}
 	}
 	if len(gone) > allowancesOfGone {
-		delete(d.allowances, slices.MaxFunc(gone, func(a, b string) int {
-			return cmp.Compare(d.allowances[a].kinds.Tokens(), d.allowances[b].kinds.Tokens())
+		delete(l.allowances, slices.MaxFunc(gone, func(a, b string) int {
+			return cmp.Compare(l.allowances[a].kinds.Tokens(), l.allowances[b].kinds.Tokens())
 		}))
 	}
 }
@@ -159,34 +159,34 @@ func (l *Limits) memoryOfBatches() int64 {
 // largest is the size of the largest object or document.
 func (l *Limits) largest() int64 { return max(l.ObjectSize.Value(), l.DocumentSize.Value()) }
 
-// NewDoor returns the door for all members of a process.
-func NewDoor(limits Limits) (*Door, error) {
+// NewLimiter returns the limiter of all members of a process.
+func NewLimiter(limits Limits) (*Limiter, error) {
 	if err := limits.Validate(); err != nil {
 		return nil, err
 	}
 	larges := int(limits.memoryOfLarge() / (memoryOfText * limits.largest()))
-	return &Door{
-		Limits: limits, memory: semaphore.NewWeighted(limits.memoryOfBatches()), large: newPlaces(larges, larges), slow: newPlaces(1, 1),
-		largeOfRights: newPlaces(1, 1), patience: patience, listTime: listTime, writeTime: writeTime, endTime: endTime,
-		places: newPlaces(allPlaces, allPlaces), watches: newSteadyPlaces(limits.Watches),
+	return &Limiter{
+		Limits: limits, memory: semaphore.NewWeighted(limits.memoryOfBatches()), large: newSlots(larges, larges), slow: newSlots(1, 1),
+		largeOfRights: newSlots(1, 1), patience: patience, listTime: listTime, writeTime: writeTime, endTime: endTime,
+		slots: newSlots(allSlots, allSlots), watches: newSteadySlots(limits.Watches),
 		decoders:   make(chan struct{}, max(1, runtime.GOMAXPROCS(0)-1)),
-		allowances: map[string]*allowance{}, parties: map[parties.Party]weak.Pointer[shared]{},
+		allowances: map[string]*allowance{}, parties: map[parties.Party]weak.Pointer[partyLimiter]{},
 	}, nil
 }
 
-// entrance is the part of the door for one member.
-type entrance struct {
-	*Door
+// memberLimiter bounds what one member uses.
+type memberLimiter struct {
+	*Limiter
 	// party is what others know the member by, and shared is what the members of a party have together.
 	party  any
-	shared *turns
+	shared *semaphores
 	share  int64
-	// memory, large, places and writes are those of this member, and lists those that it sends. One that takes its time, or floods search,
+	// memory, large, slots and writes are those of this member, and lists those that it sends. One that takes its time, or floods search,
 	// waits for itself and holds up no other.
 	own     *semaphore.Weighted
-	ownLong *places
-	places  *places
-	lists   *places
+	ownLong *slots
+	slots   *slots
+	lists   *slots
 	// lostPace is when it has lost its pace with a large object, if ever.
 	lostPace atomic.Value
 	writes   chan struct{}
@@ -196,10 +196,10 @@ type entrance struct {
 	listRate *rate.Limiter
 	// namespaces are the rates of namespaces for RBAC objects. They are nil for other objects.
 	namespaces *namespaceRates
-	// permits are those of the door for large objects.
-	permits *places
+	// permits are those of the limiter for large objects.
+	permits *slots
 	// rights is for objects that decide what readers see, so that they wait for no others of the member. It is nil in itself.
-	rights *entrance
+	rights *memberLimiter
 	*allowance
 	connections *connections
 	// overhead bounds what comes on all connections beside answers.
@@ -210,120 +210,120 @@ type entrance struct {
 	round round
 }
 
-func (d *Door) entrance() *entrance {
-	e := d.part(d.memoryOfBatches() / memoryShares)
-	e.rights = d.part(e.share / rightsShare)
-	e.rights.permits, e.rights.listRate = d.largeOfRights, rate.NewLimiter(rate.Limit(d.Changes), 2*d.Objects)
-	e.rights.rate = rate.NewLimiter(rightsRate*rate.Limit(d.Changes), rightsRate*d.Changes*burst)
-	e.rights.namespaces = newNamespaceRates(d.Changes, d.Changes*burst)
+func (l *Limiter) forMember() *memberLimiter {
+	e := l.part(l.memoryOfBatches() / memoryShares)
+	e.rights = l.part(e.share / rightsShare)
+	e.rights.permits, e.rights.listRate = l.largeOfRights, rate.NewLimiter(rate.Limit(l.Changes), 2*l.Objects)
+	e.rights.rate = rate.NewLimiter(rightsRate*rate.Limit(l.Changes), rightsRate*l.Changes*burst)
+	e.rights.namespaces = newNamespaceRates(l.Changes, l.Changes*burst)
 	e.is(e)
 	return e
 }
 
 // is sets what others know the member by.
-func (e *entrance) is(party any) { e.party, e.rights.party = party, party }
+func (e *memberLimiter) is(party any) { e.party, e.rights.party = party, party }
 
 // isNamed says that the member is the one of a name, also when it begins anew, and of a party, or by itself if that is zero.
-func (e *entrance) isNamed(name string, party parties.Party) {
+func (e *memberLimiter) isNamed(name string, party parties.Party) {
 	e.allowance = e.allowanceOf(name)
 	if !party.IsShared() {
 		e.is(parties.OfCluster(name))
 		return
 	}
 	e.is(partOf{party, name})
-	of := e.sharedBy(party)
-	e.shared, e.rights.shared = &of.turns, &of.rights
+	of := e.partyLimiterOf(party)
+	e.shared, e.rights.shared = &of.objects, &of.rights
 }
 
-func (d *Door) part(share int64) *entrance {
-	e := &entrance{
-		Door: d, share: share, own: semaphore.NewWeighted(share), ownLong: newPlaces(1, 1), writes: make(chan struct{}, writesAtOnce),
-		places: newPlaces(placesAtOnce, placesAtOnce/groupShare), lists: newPlaces(listsAtOnce, listsAtOnce/groupShare),
-		rate: rate.NewLimiter(rate.Limit(d.Changes), d.Changes*burst), allowance: d.newAllowance(),
-		overhead: newOverhead(d.Resources + spareDials), connections: newConnections(), shared: d.newTurns(share),
+func (l *Limiter) part(share int64) *memberLimiter {
+	e := &memberLimiter{
+		Limiter: l, share: share, own: semaphore.NewWeighted(share), ownLong: newSlots(1, 1), writes: make(chan struct{}, writesAtOnce),
+		slots: newSlots(slotsAtOnce, slotsAtOnce/groupShare), lists: newSlots(listsAtOnce, listsAtOnce/groupShare),
+		rate: rate.NewLimiter(rate.Limit(l.Changes), l.Changes*burst), allowance: l.newAllowance(),
+		overhead: newOverhead(l.Resources + spareDials), connections: newConnections(), shared: l.newSemaphores(share),
 	}
-	e.permits, e.listRate = d.large, e.rate
+	e.permits, e.listRate = l.large, e.rate
 	return e
 }
 
-// turns are those that all members of a party share: many clusters of one author wait for each other.
-type turns struct {
+// semaphores bound what all members of a party do at once: many clusters of one author wait for each other.
+type semaphores struct {
 	memory *semaphore.Weighted
 	// writes are transactions, and decoders are for what waits for a processor.
 	writes, decoders chan struct{}
 }
 
-// shared has the turns of a party: for objects, and for those that decide what readers see.
-type shared struct{ turns, rights turns }
+// partyLimiter has the semaphores of a party: for objects, and for those that decide what readers see.
+type partyLimiter struct{ objects, rights semaphores }
 
-// newTurns returns the turns of a party whose members have a share of the memory each.
-func (d *Door) newTurns(share int64) *turns {
-	return &turns{
+// newSemaphores returns the semaphores of a party whose members have a share of the memory each.
+func (l *Limiter) newSemaphores(share int64) *semaphores {
+	return &semaphores{
 		memory: semaphore.NewWeighted(partyShares * share), writes: make(chan struct{}, partyShares*writesAtOnce),
-		decoders: make(chan struct{}, cap(d.decoders)),
+		decoders: make(chan struct{}, cap(l.decoders)),
 	}
 }
 
-// sharedBy returns what the members of a party share.
-func (d *Door) sharedBy(party parties.Party) *shared {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	maps.DeleteFunc(d.parties, func(_ parties.Party, of weak.Pointer[shared]) bool { return of.Value() == nil })
-	if of := d.parties[party].Value(); of != nil {
+// partyLimiterOf returns the limiter that the members of a party share.
+func (l *Limiter) partyLimiterOf(party parties.Party) *partyLimiter {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	maps.DeleteFunc(l.parties, func(_ parties.Party, of weak.Pointer[partyLimiter]) bool { return of.Value() == nil })
+	if of := l.parties[party].Value(); of != nil {
 		return of
 	}
-	share := d.memoryOfBatches() / memoryShares
-	of := &shared{turns: *d.newTurns(share), rights: *d.newTurns(share / rightsShare)}
-	d.parties[party] = weak.Make(of)
+	share := l.memoryOfBatches() / memoryShares
+	of := &partyLimiter{objects: *l.newSemaphores(share), rights: *l.newSemaphores(share / rightsShare)}
+	l.parties[party] = weak.Make(of)
 	return of
 }
 
-// objectPlace is for an object that is not tiny: one of its member, and one of all members.
-type objectPlace struct{ own, shared *place }
+// objectSlot is for an object that is not tiny: one of its member, and one of all members.
+type objectSlot struct{ own, shared *slot }
 
-// place waits for a place for an object of an API group. It is taken before a permit for a large object, and both before memory for a
+// slot waits for a slot for an object of an API group. It is taken before a permit for a large object, and both before memory for a
 // batch. hurry is called when others wait.
-func (e *entrance) place(ctx context.Context, group string, hurry func()) (*objectPlace, error) {
-	own, err := e.places.take(ctx, group, hurry)
+func (e *memberLimiter) slot(ctx context.Context, group string, hurry func()) (*objectSlot, error) {
+	own, err := e.slots.take(ctx, group, hurry)
 	if err != nil {
 		return nil, err
 	}
-	shared, err := e.Door.places.take(ctx, e.party, hurry)
+	shared, err := e.Limiter.slots.take(ctx, e.party, hurry)
 	if err != nil {
 		own.leave()
 		return nil, err
 	}
-	return &objectPlace{own, shared}, nil
+	return &objectSlot{own, shared}, nil
 }
 
 // isRead says that all of the object is read.
-func (p *objectPlace) isRead() {
+func (p *objectSlot) isRead() {
 	p.own.isRead()
 	p.shared.isRead()
 }
 
 // park says that the object is large and waits for a permit. It keeps no others of its member waiting then, and of other members only those
 // that have as many.
-func (p *objectPlace) park(end func()) {
+func (p *objectSlot) park(end func()) {
 	p.own.leave()
 	p.shared.park(end)
 }
 
-func (p *objectPlace) leave() {
+func (p *objectSlot) leave() {
 	p.shared.leave()
 	p.own.leave()
 }
 
 // weight is the memory of a text in a batch. That of a large one is in large, too.
-func (e *entrance) weight(size int) int64 { return min(memoryOfText*int64(size), e.share) }
+func (e *memberLimiter) weight(size int) int64 { return min(memoryOfText*int64(size), e.share) }
 
 // memories are those that an object counts for, the narrowest first.
-func (e *entrance) memories() [3]*semaphore.Weighted {
+func (e *memberLimiter) memories() [3]*semaphore.Weighted {
 	return [...]*semaphore.Weighted{e.own, e.shared.memory, e.memory}
 }
 
 // tryHold takes memory if there is some.
-func (e *entrance) tryHold(n int64) bool {
+func (e *memberLimiter) tryHold(n int64) bool {
 	all := e.memories()
 	for i, memory := range all {
 		if !memory.TryAcquire(n) {
@@ -335,7 +335,7 @@ func (e *entrance) tryHold(n int64) bool {
 }
 
 // hold waits for memory. Do not hold any meanwhile.
-func (e *entrance) hold(ctx context.Context, n int64) error {
+func (e *memberLimiter) hold(ctx context.Context, n int64) error {
 	all := e.memories()
 	for i, memory := range all {
 		if err := memory.Acquire(ctx, n); err != nil {
@@ -346,7 +346,7 @@ func (e *entrance) hold(ctx context.Context, n int64) error {
 	return nil
 }
 
-func (e *entrance) release(n int64) {
+func (e *memberLimiter) release(n int64) {
 	all := e.memories()
 	release(all[:], n)
 }
@@ -358,7 +358,7 @@ func release(memories []*semaphore.Weighted, n int64) {
 }
 
 // work waits for a processor to read objects with.
-func (e *entrance) work(ctx context.Context) error {
+func (e *memberLimiter) work(ctx context.Context) error {
 	select {
 	case e.shared.decoders <- struct{}{}:
 	case <-ctx.Done():
@@ -374,29 +374,29 @@ func (e *entrance) work(ctx context.Context) error {
 }
 
 // rest gives the processor back.
-func (e *entrance) rest() {
+func (e *memberLimiter) rest() {
 	<-e.decoders
 	<-e.shared.decoders
 }
 
-// decode decodes something in turn. It must not wait for anything.
-func (e *entrance) decode(do func()) {
+// decode decodes something once a processor is free. It must not wait for anything.
+func (e *memberLimiter) decode(do func()) {
 	e.work(context.Background()) //nolint:errcheck // the context does not end
 	defer e.rest()
 	do()
 }
 
 // admit waits until a member that sends more changes than it may can send one more. Hold nothing meanwhile that others wait for.
-func (e *entrance) admit(ctx context.Context) error { return e.rate.Wait(ctx) }
+func (e *memberLimiter) admit(ctx context.Context) error { return e.rate.Wait(ctx) }
 
 // charge counts more changes, for which the next one waits.
-func (e *entrance) charge(changes int) { charge(e.rate, changes) }
+func (e *memberLimiter) charge(changes int) { charge(e.rate, changes) }
 
 func charge(to *rate.Limiter, changes int) { to.ReserveN(time.Now(), min(changes, to.Burst())) }
 
 // admitDial refuses a connection after too many. For one request, net/http opens connections without an end and without a pause, if the API
 // server takes each, and then no request on it. One that cannot be opened does not count: an API server that is away has sent nothing.
-func (e *entrance) admitDial() error {
+func (e *memberLimiter) admitDial() error {
 	if e.dials.Tokens() >= 1 {
 		return nil
 	}
@@ -405,14 +405,14 @@ func (e *entrance) admitDial() error {
 }
 
 // dialed counts a connection.
-func (e *entrance) dialed() { e.dials.Allow() }
+func (e *memberLimiter) dialed() { e.dials.Allow() }
 
-// write runs a transaction in turn.
-func (e *entrance) write(ctx context.Context, do func() error) error {
-	for _, turns := range []chan struct{}{e.writes, e.shared.writes} {
+// write runs a transaction once its member and its party may.
+func (e *memberLimiter) write(ctx context.Context, do func() error) error {
+	for _, slots := range []chan struct{}{e.writes, e.shared.writes} {
 		select {
-		case turns <- struct{}{}:
-			defer func() { <-turns }()
+		case slots <- struct{}{}:
+			defer func() { <-slots }()
 		case <-ctx.Done():
 			return ctx.Err()
 		}
@@ -421,7 +421,7 @@ func (e *entrance) write(ctx context.Context, do func() error) error {
 }
 
 // turn is a database.Turn: it counts the rows that a member makes search remove or write again. The next turn waits for that.
-func (e *entrance) turn(ctx context.Context, transaction func() (rows int, err error)) error {
+func (e *memberLimiter) turn(ctx context.Context, transaction func() (rows int, err error)) error {
 	if err := e.admit(ctx); err != nil {
 		return err
 	}

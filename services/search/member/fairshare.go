@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// smallShare is which part of the places for long each cluster has before all that have more, and keptShare which part of them a party may
+// smallShare is which part of the slots for long each cluster has before all that have more, and keptShare which part of them a party may
 // have in this way. So the few watches of a cluster stay, however many others have, and whether it is one of a fleet or by itself. Beyond
 // that, a party has one share, as its author may have made any number of clusters.
 const smallShare, keptShare = 50, 4
@@ -18,23 +18,23 @@ const smallShare, keptShare = 50, 4
 // partOf is a member of a party: by has the name of both.
 type partOf struct{ party, name any }
 
-// party has and wants places. What it has does not count those that it is about to lose.
+// party has and wants slots. What it has does not count those that it is about to lose.
 type party struct {
 	has int
-	// gone counts the places that it has not left yet, and that do not count.
+	// gone counts the slots that it has not left yet, and that do not count.
 	gone int
 	// small counts those that a cluster has before all others, of each of its parts.
 	small int
-	queue []*place
-	// used is for how long it has had places, of which half counts after each distrust, as of a time.
+	queue []*slot
+	// used is for how long it has had slots, of which half counts after each distrust, as of a time.
 	used time.Duration
 	asOf time.Time
 	// in is the party that this one is part of, or nil. parts are those of this one.
 	in    *party
 	parts map[*party]bool
-	// parked are the places of it that others may get, and those of them for which others of the whole party go before, in the order in which
+	// parked are the slots of it that others may get, and those of them for which others of the whole party go before, in the order in which
 	// they were parked.
-	parked, last []*place
+	parked, last []*slot
 }
 
 // whole returns the party that shares with others.
@@ -51,8 +51,8 @@ func (a *party) pass(now time.Time) {
 	a.asOf = now
 }
 
-// counts counts places that a party has now.
-func (p *places) counts(of *party, weight int) {
+// counts counts slots that a party has now.
+func (p *slots) counts(of *party, weight int) {
 	before := min(of.has, p.small)
 	of.has += weight
 	small := min(of.has, p.small) - before
@@ -66,29 +66,29 @@ func (p *places) counts(of *party, weight int) {
 // share is what a whole party has: kept is what goes before all others, and rest is the rest.
 type share struct{ kept, rest int }
 
-// shareOf returns what a party has that has so many places, of which some are small.
-func (p *places) shareOf(has, small int) share {
+// shareOf returns what a party has that has so many slots, of which some are small.
+func (p *slots) shareOf(has, small int) share {
 	kept := min(small, p.all-p.all/keptShare)
 	return share{kept, has - kept}
 }
 
-func (p *places) shareOfAll(of *party) share { return p.shareOf(of.whole().has, of.whole().small) }
+func (p *slots) shareOfAll(of *party) share { return p.shareOf(of.whole().has, of.whole().small) }
 
-// without returns what the party of a place has without it.
-func (p *places) without(one *place) share {
+// without returns what the party of a slot has without it.
+func (p *slots) without(one *slot) share {
 	whole, of := one.by.whole(), one.by
 	small := min(of.has, p.small) - min(of.has-one.weight, p.small)
 	return p.shareOf(whole.has-one.weight, whole.small-small)
 }
 
-// isSmall reports whether a party wants a place that goes before all others.
-func (p *places) isSmall(a *party) bool {
+// isSmall reports whether a party wants a slot that goes before all others.
+func (p *slots) isSmall(a *party) bool {
 	weight := a.queue[0].weight
 	return a.has+weight <= p.small && p.shareOfAll(a).kept+weight <= p.all-p.all/keptShare
 }
 
 // compare returns less than zero if a party is before another one in line.
-func (p *places) compare(a, b *party) int {
+func (p *slots) compare(a, b *party) int {
 	of, other := p.shareOfAll(a), p.shareOfAll(b)
 	isSmall := p.isSmall(a)
 	switch {
@@ -105,8 +105,8 @@ func (p *places) compare(a, b *party) int {
 		cmp.Compare(a.has, b.has), cmp.Compare(a.used, b.used), a.queue[0].since.Compare(b.queue[0].since))
 }
 
-// loses reports whether a party loses a place of its own to the first of those that another one waits for.
-func (p *places) loses(one *place, to *party) bool {
+// loses reports whether a party loses a slot of its own to the first of those that another one waits for.
+func (p *slots) loses(one *slot, to *party) bool {
 	weight, isOwn := to.queue[0].weight, one.by.whole() == to.whole()
 	switch {
 	case !p.steady && isOwn:
@@ -124,9 +124,9 @@ func (p *places) loses(one *place, to *party) bool {
 	return keeps && left.rest >= wants.rest+weight
 }
 
-// goesBefore reports whether a place that was taken later than another one goes first.
-func (p *places) goesBefore(o, other *place, next *party) bool {
-	rank := func(one *place) (int, int) {
+// goesBefore reports whether a slot that was taken later than another one goes first.
+func (p *slots) goesBefore(o, other *slot, next *party) bool {
+	rank := func(one *slot) (int, int) {
 		all := p.shareOfAll(one.by)
 		if p.without(one).kept == all.kept {
 			return 0, -all.rest
@@ -150,8 +150,8 @@ func (p *places) goesBefore(o, other *place, next *party) bool {
 	return o.number > other.number
 }
 
-// setParked notes whether others may get a place. One that waits is noted when it is given.
-func (o *place) setParked(is bool) {
+// setParked notes whether others may get a slot. One that waits is noted when it is given.
+func (o *slot) setParked(is bool) {
 	of := &o.by.parked
 	if o.last {
 		of = &o.by.last
@@ -165,9 +165,9 @@ func (o *place) setParked(is bool) {
 	}
 }
 
-// firstParked returns the place of a party that goes first, or nil. All of a cluster that have to do with each other have one weight.
-func (a *party) firstParked() *place {
-	for _, some := range [][]*place{a.parked, a.last} {
+// firstParked returns the slot of a party that goes first, or nil. All of a cluster that have to do with each other have one weight.
+func (a *party) firstParked() *slot {
+	for _, some := range [][]*slot{a.parked, a.last} {
 		if len(some) > 0 {
 			return some[len(some)-1]
 		}
@@ -175,10 +175,10 @@ func (a *party) firstParked() *place {
 	return nil
 }
 
-// trials are what was tried to find a place for the parties in a line, in its order. Parties behind others in line have as many places or
+// trials are what was tried to find a slot for the parties in a line, in its order. Parties behind others in line have as many slots or
 // more, so they get none that those did not get. Without that, each of a thousand that wait would look at each of a thousand others.
 type trials struct {
-	*places
+	*slots
 	// all and own are the smallest weights for which nothing was found: among all, and among the parts of a party.
 	all map[bool]int
 	own map[trial]int
@@ -189,12 +189,12 @@ type trial struct {
 	isSmall bool
 }
 
-func (p *places) newTrials() *trials {
-	return &trials{places: p, all: map[bool]int{}, own: map[trial]int{}}
+func (p *slots) newTrials() *trials {
+	return &trials{slots: p, all: map[bool]int{}, own: map[trial]int{}}
 }
 
-// loser returns the parked place that a party gets, or nil.
-func (t *trials) loser(next *party) (most *place) {
+// loser returns the parked slot that a party gets, or nil.
+func (t *trials) loser(next *party) (most *slot) {
 	consider := func(of *party) {
 		one := of.firstParked()
 		if one != nil && t.loses(one, next) && (most == nil || t.goesBefore(one, most, next)) {
