@@ -116,7 +116,7 @@ func TestNothingIsWrittenWhereThatIsNotPossible(t *testing.T) {
 	assert.Error(t, s.Write(filepath.Join(parent, "missing", "books")), "its parent is missing")
 	assert.Equal(t, before, tree(t, parent))
 
-	s.Kind = "not Go" // whoever forgets Complete
+	s.Kind = "not Go" // as of a caller that forgets Complete
 	assert.Error(t, s.Write(filepath.Join(parent, "books")))
 	assert.Equal(t, before, tree(t, parent))
 }

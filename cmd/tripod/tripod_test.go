@@ -171,7 +171,7 @@ func TestStatusIsShownToPeopleAndPrograms(t *testing.T) {
 	}
 }
 
-// A repository that somebody clones may bring a .tripod.
+// A repository that a user clones may bring a .tripod.
 func TestNothingInTheWorkingDirectoryIsTrusted(t *testing.T) {
 	home := t.TempDir()
 	t.Setenv("HOME", home)

@@ -101,7 +101,7 @@ func TestWhoReachesWhom(t *testing.T) {
 		{"join", "aggregator", []int{https}},
 		{"controller-manager", "aggregator", []int{https}},
 		{"scheduler", "aggregator", []int{https}},
-		// These pods may connect to an API server anywhere, at its ports, and everybody may connect to the aggregator.
+		// These pods may connect to an API server anywhere, at its ports, and all may connect to the aggregator.
 		{"certificates", "aggregator", []int{https}},
 		{"certificates-hook", "aggregator", []int{https}},
 		{"aggregator", "etcd", []int{client}},

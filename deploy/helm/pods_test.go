@@ -95,7 +95,7 @@ func TestOnlyWhoNeedsAKeyHasIt(t *testing.T) {
 	})
 }
 
-// TestPrivateKeysAreForTheirPodAlone checks that files of Secrets are not for everybody, and that a service has no key that it does not name.
+// TestPrivateKeysAreForTheirPodAlone checks that files of Secrets are not for all users, and that a service has no key that it does not name.
 func TestPrivateKeysAreForTheirPodAlone(t *testing.T) {
 	forEachProfile(t, func(t *testing.T, r release) {
 		for _, p := range r.pods(t) {

@@ -17,7 +17,7 @@ import (
 // kubeadm is where machines have the kubeadm of Tripod's version. That of the node image may be older.
 const kubeadm = "/usr/local/bin/kubeadm-of-tripod"
 
-// newMachine returns a node of kind on which nobody has run kubeadm yet.
+// newMachine returns a node of kind on which kubeadm has not run yet.
 func newMachine(t *testing.T) *kindcluster.Cluster {
 	t.Helper()
 	path, err := asset("kubeadm")

@@ -36,7 +36,7 @@ const (
 // kind leaves out all checks.
 const ignored = "--ignore-preflight-errors=SystemVerification,Swap,Mem,NumCPU,FileContent--proc-sys-net-bridge-bridge-nf-call-iptables"
 
-// machine is a node as somebody sees it who is logged in to run kubeadm.
+// machine is a node as a user sees it who is logged in to run kubeadm.
 type machine string
 
 // exec runs a program on the machine and returns its output.

@@ -39,7 +39,7 @@ func TestMain(m *testing.M) {
 		environment.Workers(workers), environment.Bare())
 }
 
-// prepare makes the nodes what machines are on which somebody is about to run kubeadm.
+// prepare makes the nodes what machines are on which a user is about to run kubeadm.
 func prepare(ctx context.Context, e *environment.Environment) error {
 	env = e
 	var others []machine

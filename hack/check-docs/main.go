@@ -9,7 +9,7 @@
 //     and files that it names.
 //   - The files and folders that a doc.go names exist.
 //   - docs/search-reference.md has each reason of the conditions of search.
-//   - No page and no comment has a word for an actor without a name (words.go).
+//   - No page, script or comment has a word for an actor without a name, or verbs of people for programs (words.go).
 package main
 
 import (

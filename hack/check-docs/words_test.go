@@ -4,6 +4,7 @@
 package main
 
 import (
+	"path"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -22,7 +23,28 @@ const nobody = "nobody" /* nobody
 		`a.go:5: "nobody": name the user, client, service or replica`,
 		`a.go:6: "his": name the user, client, service or replica`,
 		`a.go:6: "whoever": name the user, client, service or replica`,
-	}, unnamedIn("a.go", commentsOf([]byte(source))))
+	}, nameActors.find("a.go", commentsOf([]byte(source))))
 	assert.Equal(t, []string{`a.md:2: "Nobody": name the user, client, service or replica`},
-		unnamedIn("a.md", []byte("# Others\nNobody there, and theirs is here.\n")))
+		nameActors.find("a.md", []byte("# Others\nNobody there, and theirs is here.\n")))
+}
+
+func TestProgramsDoNotTalk(t *testing.T) {
+	const remedy = "say what the program does: report, send, receive, trust, distinguish"
+	assert.Equal(t, []string{`a.md:1: "tells": ` + remedy, `a.md:2: "heard": ` + remedy},
+		nameActions.find("a.md", []byte("Core tells aggregators.\nThey have heard: a hearsay of tellers.\n")))
+}
+
+func TestRulesHoldForFilesWithProse(t *testing.T) {
+	pages, scripts := []rule{nameActors, nameActions}, []rule{nameActors}
+	for file, want := range map[string][]rule{
+		"docs/a.md": pages, "internal/a.go": pages, "proto/a.proto": pages, "docs/design/a.md": scripts, "proto/a.pb.go": scripts,
+		"hack/a.sh": scripts, "make/a.mk": scripts, "Makefile": scripts, "tools/go.mod": scripts, ".ci/run": scripts, "a/templates/a.yaml": scripts,
+		"internal/a_test.go": scripts, "CODE_OF_CONDUCT.md": nil, "e2e/testdata/run": nil, "docs/a.svg": nil,
+	} {
+		var text []byte
+		if path.Base(file) == "run" {
+			text = []byte("#!/usr/bin/env bash\n")
+		}
+		assert.Equal(t, want, rulesOf(file, text), file)
+	}
 }

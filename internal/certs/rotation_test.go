@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestSomebodyWhoIsOneStepBehindIsUnderstood: through a rotation, what is shown now is trusted by whoever still has the files of the
+// TestSomebodyWhoIsOneStepBehindIsUnderstood: through a rotation, what is shown now is trusted by a service that still has the files of the
 // step before, and the other way round.
 func TestSomebodyWhoIsOneStepBehindIsUnderstood(t *testing.T) {
 	store := openStore(t)

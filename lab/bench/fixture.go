@@ -123,9 +123,9 @@ func (f *fixture) fill(ctx context.Context, r resource) error {
 	})
 }
 
-// insist sends a request that is not measured, and again what the server cannot do for now, as client-go does. kube-apiserver does not repeat a write that an
-// aggregated API server refuses because it closes the connection, such a server knows no user until it has read how clients are authenticated, and Tripod
-// answers 503 while it believes that the only replica is frozen.
+// insist sends a request that is not measured, and again what the server cannot do for now, as client-go does. kube-apiserver does not
+// repeat a write that an aggregated API server refuses because it closes the connection, such a server knows no user until it has read how
+// clients are authenticated, and Tripod answers 503 while it takes the only replica for frozen.
 func (f *fixture) insist(ctx context.Context, r load.Request) error {
 	passing := []int{http.StatusUnauthorized, http.StatusForbidden, http.StatusServiceUnavailable}
 	for attempt := 1; ; attempt++ {

@@ -63,7 +63,8 @@ func compareClusters(ctx context.Context, o *options) error {
 // confirmations is how often a spec that fails on Tripod has to pass again on stock.
 const confirmations = 3
 
-// confirm runs on stock once more what passes only there, and corrects onStock. A spec that fails then needs luck, and tells nothing about Tripod.
+// confirm runs on stock once more what passes only there, and corrects onStock. A spec that fails then needs luck, and shows nothing about
+// Tripod.
 func confirm(ctx context.Context, o *options, suite []string, onStock, onTripod e2esuite.Results) error {
 	for range confirmations {
 		var suspects []string

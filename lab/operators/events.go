@@ -29,8 +29,8 @@ type event struct {
 	Output string
 }
 
-// readEvents reads what test2json writes. It returns the results of the tests that were not skipped, and the name of the test that ran a ginkgo
-// suite, if there was one. All output goes to log.
+// readEvents reads what test2json writes. It returns the results of the tests that were not skipped, and the name of the test that ran a
+// ginkgo suite, if there was one. All output goes to log.
 func readEvents(input io.Reader, log io.Writer) (tests map[string]result, suite string, err error) {
 	tests = map[string]result{}
 	outputs := map[string]string{}
@@ -109,7 +109,7 @@ func addSpec(tests map[string]result, suite string, spec types.SpecReport) {
 	if spec.LeafNodeType != types.NodeTypeIt {
 		text = "[" + spec.LeafNodeType.String() + "]"
 	}
-	// Specs of one name are told apart by their order, which is the same in all runs.
+	// Specs of one name are distinguished by their order, which is the same in all runs.
 	name := suite + "/" + text
 	for n := 2; ; n++ {
 		if _, taken := tests[name]; !taken {

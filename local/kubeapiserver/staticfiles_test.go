@@ -29,7 +29,7 @@ var notPaths = sets.New(
 	"authentication-token-webhook-cache-ttl", "authentication-token-webhook-version", "authorization-webhook-cache-authorized-ttl",
 	"authorization-webhook-cache-unauthorized-ttl", "authorization-webhook-version", "runtime-config", "runtime-config-emulation-forward-compatible",
 	"encryption-provider-config-automatic-reload", "endpoint-reconciler-type", "strict-transport-security-directives",
-	// static-pods does not use these, and so refuses nobody's files
+	// static-pods does not use these, and so refuses no files
 	"backends-file", "audit-log-socket", "cert-dir", "peer-ca-file",
 )
 

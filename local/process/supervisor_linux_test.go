@@ -39,7 +39,7 @@ func TestChildrenDoNotOutliveAKilledSupervisor(t *testing.T) {
 	until(t, "the child is gone", func() bool { return !alive(pid) })
 }
 
-// alive reports whether a process runs that nobody here waits for, so that it may stay as a zombie.
+// alive reports whether a process runs that this test does not wait for, so that it may stay as a zombie.
 func alive(pid int) bool {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {

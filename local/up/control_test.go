@@ -109,7 +109,7 @@ func TestStatusOfARunningInstance(t *testing.T) {
 }
 
 func TestStatusWhereNothingRuns(t *testing.T) {
-	// As after kill -9, the socket is there but nobody listens.
+	// As after kill -9, the socket is there but no process listens.
 	stale := func(t *testing.T, dataDir DataDir) {
 		listener, err := net.ListenUnix("unix", &net.UnixAddr{Name: dataDir.socket()})
 		require.NoError(t, err)

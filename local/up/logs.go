@@ -69,7 +69,7 @@ func ReadLogs(ctx context.Context, d DataDir, logs []string, last int, follow bo
 
 // followLogs reads what comes after readLast until ctx ends.
 func followLogs(ctx context.Context, dir string, readers []*logReader, line func(LogLine)) error {
-	// A directory tells of all its files, also of those that replace others.
+	// A directory reports events of all its files, also of those that replace others.
 	watcher, err := fsnotify.NewWatcher()
 	if err != nil {
 		return err

@@ -28,7 +28,7 @@ func path(verb, path string) authorizer.AttributesRecord {
 }
 
 func TestRights(t *testing.T) {
-	// wardle is an API service of somebody else.
+	// wardle is an API service of others.
 	aggregator, core, extensions, search, wardle := Aggregator, Core, Extensions, Search, "wardle"
 	partition := extensions + "-big"
 	tests := []struct {

@@ -23,7 +23,7 @@ import (
 
 // Cluster is a running Kubernetes API.
 type Cluster struct {
-	// Name tells the clusters of a test apart: "tripod", "stock".
+	// Name distinguishes the clusters of a test: "tripod", "stock".
 	Name string
 	// URL is where clients reach it, https://127.0.0.1:PORT.
 	URL string

@@ -264,7 +264,7 @@ func TestWritesOfOthersAreNotOverwritten(t *testing.T) {
 	client := fake.NewClientset()
 	other := fake.NewClientset()
 	actions(t, other, c, Options{})
-	// Somebody else makes everything between reading and writing.
+	// Another command makes everything between reading and writing.
 	raced := false
 	client.PrependReactor("create", "secrets", func(action clienttesting.Action) (bool, runtime.Object, error) {
 		if raced {

@@ -189,7 +189,7 @@ func (c *cluster) set(name string) *appsv1.StatefulSet {
 	return found.(*appsv1.StatefulSet).DeepCopy()
 }
 
-// change changes a StatefulSet, as somebody else does.
+// change changes a StatefulSet, as another client does.
 func (c *cluster) change(name string, do func(*appsv1.StatefulSet)) *appsv1.StatefulSet {
 	s := c.set(name)
 	do(s)

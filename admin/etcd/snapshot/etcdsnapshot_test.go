@@ -130,7 +130,7 @@ func TestDataIsReplacedOnceByEachSnapshotAndKept(t *testing.T) {
 			t.Errorf("%s has %q, want %s", directory, got, want)
 		}
 	}
-	// What an interrupted one has left is in nobody's way.
+	// What an interrupted one has left disturbs no other.
 	require.NoError(t, os.MkdirAll(filepath.Join(data+".restoring", "member", "wal"), 0o700))
 	made, kept := replace(first)
 	if !made || kept == "" {

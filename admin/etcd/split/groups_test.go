@@ -479,7 +479,7 @@ func TestAMoveThatStoodStillChangesNothing(t *testing.T) {
 	}
 }
 
-// A shared etcd that was restored, or was made by an older split, knows nothing of the move. Somebody may also have changed its record.
+// A shared etcd that was restored, or was made by an older split, knows nothing of the move. A user may also have changed its record.
 func TestAMoveThatTheSharedEtcdHasForgotten(t *testing.T) {
 	t.Parallel()
 	for name, forgotten := range map[string]struct {

@@ -50,7 +50,7 @@ func validate(_ context.Context, n *v1.Note) field.ErrorList {
 	return nil
 }
 
-// warn tells what is allowed and yet hardly meant.
+// warn returns warnings of what is allowed and yet hardly meant.
 func warn(_ context.Context, n, _ *v1.Note) []string {
 	if n.Spec.Text != strings.TrimSpace(n.Spec.Text) {
 		return []string{"spec.text: begins or ends with a space"}

@@ -192,7 +192,7 @@ func TestASilentAggregatorIsNotWaitedFor(t *testing.T) {
 		}
 		assert.Equal(t, documentTimeout, time.Since(began))
 
-		// Who does not wait any more is not told that anybody is away.
+		// A client that does not wait any more gets no error about a service that is away.
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
 		if resp, err := sendWithin(time.Minute, silent, req.WithContext(ctx)); !errors.Is(err, context.Canceled) {

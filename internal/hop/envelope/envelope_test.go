@@ -135,7 +135,7 @@ func FuzzDecode(f *testing.F) {
 	})
 }
 
-// FuzzUser looks for users that arrive as somebody else.
+// FuzzUser looks for users that arrive as other users.
 func FuzzUser(f *testing.F) {
 	f.Add("jane", "1", "group", "key", "value", "10.0.0.1:1")
 	f.Add("", "", "", "", "", "")

@@ -325,7 +325,7 @@ func TestWhatIsPendingIsLimited(t *testing.T) {
 	l := standard
 	s := newSender(&l)
 	ctx, cancel := context.WithCancel(t.Context())
-	cancel() // nobody waits
+	cancel() // no goroutine waits
 	for watch := range uint64(100_000) {
 		lane := s.add(watch)
 		if lane == nil {

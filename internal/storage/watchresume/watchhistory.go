@@ -35,7 +35,7 @@ import (
 	"github.com/tripod-k8s/tripod/internal/storage/etcdclient"
 )
 
-// firstFill bounds how long a request waits for a cache that was just made; then it is told to retry, as by
+// firstFill bounds how long a request waits for a cache that was just made; then it gets Retry-After, as from
 // kube-apiserver.
 const firstFill = 5 * time.Second
 

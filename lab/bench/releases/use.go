@@ -89,7 +89,7 @@ type summary struct {
 	}
 }
 
-// weigh notes the memory of the pods. The kubelet tells that of a new pod a while later.
+// weigh notes the memory of the pods. The kubelet reports that of a new pod a while later.
 func (r *report) weigh(ctx context.Context, env *environment.Environment) error {
 	return framework.Poll(ctx, "the kubelet tells the memory of all pods", func(ctx context.Context) error { return r.read(ctx, env) })
 }

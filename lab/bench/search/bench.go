@@ -73,7 +73,7 @@ func (b *benchmark) drop(name string) error {
 	return err
 }
 
-// hub is a kube-apiserver with the definitions of Clusterpedia's kinds, which tells a side what to copy.
+// hub is a kube-apiserver with the definitions of Clusterpedia's kinds, which configures what a side copies.
 func (b *benchmark) hub(ctx context.Context) (*framework.Stock, dynamic.Interface, error) {
 	hub, err := b.environment.StartStock(ctx, framework.StockOptions{})
 	if err != nil {

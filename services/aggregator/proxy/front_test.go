@@ -103,7 +103,7 @@ func (e endpoints) Ready() bool {
 	return ready
 }
 
-// endpointsAt returns the way to an API server at addresses. Nobody looks after it.
+// endpointsAt returns the way to an API server at addresses. Nothing probes it.
 func endpointsAt(t *testing.T, addresses ...string) endpoints {
 	t.Helper()
 	third := upstream.NewAggregated(upstream.Aggregated{

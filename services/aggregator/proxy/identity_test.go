@@ -53,7 +53,7 @@ func TestTheBackendSeesTheAuthenticatedUserAndNoOther(t *testing.T) {
 	}
 }
 
-// expectJane expects headers that name jane, and nobody else.
+// expectJane expects headers that name jane, and no other user.
 func expectJane(t *testing.T, got http.Header) {
 	t.Helper()
 	values := got[envelope.Header]
@@ -87,7 +87,7 @@ func TestAnAggregatedServerSeesTheAuthenticatedUserAndNoOther(t *testing.T) {
 	}
 }
 
-// identityOf returns the headers by which somebody could be taken for somebody, in lower case: HTTP does not keep it.
+// identityOf returns the headers by which a client could be taken for a user, in lower case: HTTP does not keep it.
 func identityOf(h http.Header) map[string][]string {
 	identity := map[string][]string{}
 	for name, values := range h {
@@ -134,7 +134,7 @@ func TestARequestWithoutAUserIsNotForwarded(t *testing.T) {
 	assert.Equal(t, http.StatusServiceUnavailable, resp.StatusCode, "answer is %s", resp.Status)
 }
 
-// FuzzHeaders looks for a header by which the backend sees somebody else.
+// FuzzHeaders looks for a header by which the backend sees another user.
 func FuzzHeaders(f *testing.F) {
 	for _, headers := range claims {
 		for name, values := range headers {

@@ -108,7 +108,7 @@ func TestServicesMayCallWebhooksOnly(t *testing.T) {
 
 func noConversions(_, _ string) (there, reported bool) { return false, false }
 
-// ownedBy returns a context of a request to a path of the API group a, which somebody serves.
+// ownedBy returns a context of a request to a path of the API group a, which a backend serves.
 func ownedBy(ctx context.Context, owner routing.Owner) context.Context {
 	class := &routing.Request{Target: routing.Target{Owner: owner}, Info: &request.RequestInfo{APIGroup: "a", APIVersion: "v1"}}
 	return class.In(ctx)

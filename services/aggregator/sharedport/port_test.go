@@ -45,7 +45,7 @@ func start(t *testing.T, name, address string) *Port {
 	return p
 }
 
-// freeAddress returns an address at which nobody listens.
+// freeAddress returns an address at which no process listens.
 func freeAddress(t *testing.T) string {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")

@@ -221,7 +221,7 @@ func TestReadsLeaveAFrozenReplicaAsSoonAsAnotherServes(t *testing.T) {
 	}
 }
 
-// TestAWriteThatWasSentWaits has a write at a replica that freezes. Nobody can repeat it.
+// TestAWriteThatWasSentWaits has a write at a replica that freezes. It cannot be repeated.
 func TestAWriteThatWasSentWaits(t *testing.T) {
 	for _, name := range []string{"jane", user.Anonymous} { // one over HTTP/2, the other over HTTP/1.1
 		for _, recovers := range []bool{true, false} {

@@ -106,7 +106,7 @@ func TestEndpointsAreTheAggregators(t *testing.T) {
 	add(t, "192.0.2.2:6443", one, other)
 	expect(t, client, 6443, "192.0.2.1", "192.0.2.2")
 
-	// A kube-apiserver on the same etcd has a lease, too, which nobody here takes away.
+	// A kube-apiserver on the same etcd has a lease, too, which core does not take away.
 	l["192.0.2.7"] = true
 	tick(t, one)
 	expect(t, client, 6443, "192.0.2.1", "192.0.2.2", "192.0.2.7")

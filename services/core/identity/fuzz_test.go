@@ -19,7 +19,7 @@ import (
 	kubeoptions "k8s.io/kubernetes/pkg/kubeapiserver/options"
 )
 
-// FuzzToken takes whatever a client may say is a token. The authenticators see just that token, and nobody who only claims to be of an object
+// FuzzToken takes whatever a client may say is a token. The authenticators see just that token, and no user who only claims to be of an object
 // that core does not know is believed to be told of.
 func FuzzToken(f *testing.F) {
 	for _, token := range []string{

@@ -351,7 +351,7 @@ func TestAStalledEtcdEndsNothing(t *testing.T) {
 	}
 }
 
-// TestAReplicaWhoseChecksHangSaysNothing has no check end: until it fails, nobody knows what the replica misses.
+// TestAReplicaWhoseChecksHangSaysNothing has no check end: until it fails, it is unknown what the replica misses.
 func TestAReplicaWhoseChecksHangSaysNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newService(t, nil)

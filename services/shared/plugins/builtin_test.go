@@ -87,7 +87,7 @@ current-context: a
 
 // It is why extensions and the aggregator do without them.
 func TestOtherPluginsLeaveObjectsAlone(t *testing.T) {
-	// A pod of another group has all that somebody could look at.
+	// A pod of another group has all that a plugin could look at.
 	podLike := func(namespace string) map[string]any {
 		return map[string]any{
 			"apiVersion": "example.com/v1", "kind": "Pod", "metadata": map[string]any{"name": "a", "namespace": namespace},

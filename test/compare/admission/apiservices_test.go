@@ -11,7 +11,7 @@ import (
 
 const apiServices = "/apis/apiregistration.k8s.io/v1/apiservices"
 
-// apiService is one in a group of the test that nobody serves; metadata is more of that, and priority what it is preferred by.
+// apiService is one in a group of the test that no server serves; metadata is more of that, and priority what it is preferred by.
 func apiService(version, metadata string, priority int) string {
 	return fmt.Sprintf(`{apiVersion: apiregistration.k8s.io/v1, kind: APIService, metadata: {name: "%[1]s.{ns}.services.example.com"%[2]s},
   spec: {group: "{ns}.services.example.com", version: %[1]s, groupPriorityMinimum: 100, versionPriority: %[3]d, service: {namespace: "{ns}", name: nowhere}}}`, version, metadata, priority)

@@ -29,7 +29,7 @@ var hooks *hookServer
 // hookService is what the Service of webhooks is called in the namespace of the test with webhooks.
 const hookService = "hook.webhooks.svc"
 
-// hookServer answers webhooks as their paths say, and remembers what it was asked. The first element of a path is who asks.
+// hookServer answers webhooks as their paths say, and remembers what it was asked. The first element of a path is the caller.
 type hookServer struct {
 	ca, port string
 
@@ -63,7 +63,7 @@ func (h *hookServer) fillFor(side, text string) string {
 	return strings.NewReplacer("{hook}", "https://localhost:"+h.port+"/"+side, "{side}", side, "{port}", h.port, "{ca}", h.ca).Replace(text)
 }
 
-// fill says where webhooks are whoever asks.
+// fill returns the same addresses of webhooks to all callers.
 func (h *hookServer) fill(text string) string { return h.fillFor("any", text) }
 
 // asked returns what webhooks were asked about objects in a namespace once all was in force.

@@ -170,7 +170,7 @@ func (s *side) take(ctx context.Context, r step) (*answer, error) {
 	return last, err
 }
 
-// mustTake takes steps that nobody else takes.
+// mustTake takes steps that no other goroutine takes.
 func (s *side) mustTake(t *testing.T, namespace string, steps []step) {
 	t.Helper()
 	for _, r := range steps {

@@ -19,7 +19,7 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// spoofed are headers by which a client might claim to be somebody else, in the spellings that servers and proxies
+// spoofed are headers by which a client might claim to be another user, in the spellings that servers and proxies
 // have confused before. Each is one line of a request.
 var spoofed = map[string][]string{
 	"canonical":            {"X-Remote-User: admin", "X-Remote-Group: system:masters"},

@@ -223,7 +223,7 @@ func object(k kind, name string) (*unstructured.Unstructured, error) {
 	return object, yaml.Unmarshal([]byte(strings.ReplaceAll(k.manifest, "NAME", name)), &object.Object)
 }
 
-// configure writes the file in one step, as whoever mounts it does.
+// configure writes the file in one step, as the kubelet does.
 func (s *side) configure(t *testing.T, configuration string) {
 	t.Helper()
 	next := s.file + ".next"

@@ -99,7 +99,7 @@ func startFleet(ctx context.Context) (*fleet, error) {
 	return f, f.cluster.Create(ctx, readingRole)
 }
 
-// named returns a user without rights of his own.
+// named returns a user without rights.
 func named(name string) user.Info {
 	return &user.DefaultInfo{Name: name, Groups: []string{user.AllAuthenticated}}
 }

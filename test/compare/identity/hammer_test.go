@@ -19,7 +19,7 @@ import (
 // giveUp ends a wait that would never end; it says nothing about how fast anything is.
 const giveUp = time.Minute
 
-// door is one way into a fleet: a path at a replica, for somebody.
+// door is one way into a fleet: a path at a replica, for a user.
 type door struct {
 	// name is the replica that decides.
 	name   string

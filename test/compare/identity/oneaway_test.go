@@ -17,7 +17,7 @@ import (
 	"github.com/tripod-k8s/tripod/test/framework"
 )
 
-// An aggregator follows one replica of core, and another when that one ends. Nobody notices: neither who is known, nor
+// An aggregator follows one replica of core, and another when that one ends. No client notices: neither who is known, nor
 // who comes for the first time.
 func (f *fleet) tokensGoOnWhenAnyCoreEnds(t *testing.T) {
 	fresh := f.freshTokens(t)

@@ -12,7 +12,7 @@ import (
 // lag is how far core-1 is behind while it is slow.
 const lag = 2 * time.Second
 
-// While a replica of core is behind, so are those that listen to it, and nobody else. They are not behind more than it.
+// While a replica of core is behind, so are those that listen to it, and no others. They are not behind more than it.
 func (f *fleet) revocationsAreAsLateAsTheCoreThatIsFollowed(t *testing.T) {
 	client := f.promptly(t)
 	defer f.slow.set(0)

@@ -45,7 +45,7 @@ func selfEnvelope(t testing.TB) string {
 	return value
 }
 
-// claims are headers by which a client might be taken for somebody else, each a line of a request, in the spellings that
+// claims are headers by which a client might be taken for another user, each a line of a request, in the spellings that
 // servers and proxies have confused before.
 func claims(t testing.TB) map[string][]string {
 	t.Helper()

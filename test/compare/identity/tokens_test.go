@@ -21,7 +21,7 @@ import (
 // token is a bearer token that a client may show.
 type token struct {
 	name string
-	// good says that it is somebody's.
+	// good is set if it is the token of a user.
 	good bool
 	// make returns the token for a cluster.
 	make func(context.Context, *side) (string, error)
@@ -173,7 +173,7 @@ func (s *side) signAsCluster(claims map[string]any) (string, error) {
 	return sign(jose.RS256, key, "", claims)
 }
 
-// forged returns the token of a service account with the signature of somebody else.
+// forged returns the token of a service account with the signature of another key.
 func forged(ctx context.Context, s *side) (string, error) {
 	one, err := requested("robot", nil)(ctx, s)
 	if err != nil {

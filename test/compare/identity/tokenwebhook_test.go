@@ -73,7 +73,7 @@ func (h *tokenWebhook) allow(token string, user authenticationv1.UserInfo) {
 	h.users[token] = user
 }
 
-// revoke makes a token nobody's.
+// revoke makes a token invalid.
 func (h *tokenWebhook) revoke(token string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

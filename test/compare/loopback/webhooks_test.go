@@ -76,7 +76,7 @@ func review(w http.ResponseWriter, req *http.Request) {
 			req.Header.Get("X-Remote-User"), groups, asked.Request.Kind),
 	}}
 	asked.Request = nil
-	json.NewEncoder(w).Encode(asked) //nolint:errcheck // nobody waits
+	json.NewEncoder(w).Encode(asked) //nolint:errcheck // no client waits
 }
 
 func TestWebhooksAtTheKubernetesService(t *testing.T) {
@@ -117,7 +117,7 @@ func convert(w http.ResponseWriter, req *http.Request) {
 		asked.Response.ConvertedObjects = append(asked.Response.ConvertedObjects, runtime.RawExtension{Object: object})
 	}
 	asked.Request = nil
-	json.NewEncoder(w).Encode(asked) //nolint:errcheck // nobody waits
+	json.NewEncoder(w).Encode(asked) //nolint:errcheck // no client waits
 }
 
 // converted is a kind whose versions a webhook at the kubernetes Service converts.

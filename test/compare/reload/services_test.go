@@ -18,8 +18,8 @@ import (
 	"github.com/tripod-k8s/tripod/test/framework"
 )
 
-// TestCertificatesOfServicesRoll changes the CA by which services know each other: first everybody trusts both, then everybody
-// gets new certificates, then nobody trusts the first any longer.
+// TestCertificatesOfServicesRoll changes the CA by which services know each other: first all trust both, then all
+// get new certificates, then none trusts the first any longer.
 func TestCertificatesOfServicesRoll(t *testing.T) {
 	fleet := framework.NewFleet(t, framework.FleetOptions{})
 	file := func(name string) string { return filepath.Join(fleet.PKI, name) }

@@ -138,7 +138,7 @@ func replace(t *testing.T, file string, content []byte) {
 	require.NoError(t, os.Rename(next, file))
 }
 
-// refused are the answers to somebody whose certificate is not believed: on a new connection, where the server has named the CAs that it
+// refused are the answers to a client whose certificate is not trusted: on a new connection, where the server has named the CAs that it
 // trusts, such a certificate is not even shown, and its owner is anonymous.
 var refused = []int{http.StatusUnauthorized, http.StatusForbidden}
 

@@ -26,8 +26,8 @@ import (
 )
 
 // TestCertificatesInVolumesOfSecretsRoll exchanges every authority and every certificate in files that are laid out as a kubelet lays out
-// Secrets, where all files of a directory change at once by a symbolic link: first everybody trusts both authorities, then
-// everybody has new certificates, then nobody trusts the first authorities any longer.
+// Secrets, where all files of a directory change at once by a symbolic link: first all services trust both authorities, then
+// all have new certificates, then none trusts the first authorities any longer.
 func TestCertificatesInVolumesOfSecretsRoll(t *testing.T) {
 	r := newRoll(t)
 	requests := startStream(t, r.fleet.URL, client(t, r.old("admin.crt"), r.old("admin.key"), false, r.old("ca.crt"), r.next["ca"].ca.File()))

@@ -83,7 +83,7 @@ spec: {group: metrics.example.org, version: v1, groupPriorityMinimum: 100, versi
 `
 
 // kinds are the prefixes under which what was made is stored, and what is there of the same kind from the start. Keys after them are
-// compared, whoever made them; but for events, which servers write of themselves when something takes its time.
+// compared, of all authors; but for events, which servers write of themselves when something takes its time.
 var kinds = []string{
 	"/namespaces/", "/configmaps/shop/", "/secrets/", "/services/", "/deployments/", "/events/shop/opened", "/networkpolicies/", "/clusterroles/",
 	"/clusterrolebindings/", "/priorityclasses/", "/flowschemas/", "/apiextensions.k8s.io/", "/example.com/", "/apiregistration.k8s.io/",

@@ -52,7 +52,7 @@ func TestAProgramWaitsForAClientThatDoesNotRead(t *testing.T) {
 				received, open := newDigest(), make(chan struct{})
 				p := newPod(t, cluster, w, withProgram(func(_ context.Context, _ []string, streams framework.Streams) error {
 					_, err := io.Copy(streams.Stdout, counted{noise("flood", flood), &sent})
-					// When it ends, a ping that nobody has read may reset the connection, and overtake what is on its way.
+					// When it ends, a ping that was not read may reset the connection, and overtake what is on its way.
 					for err == nil && received.count.Load() < flood && t.Context().Err() == nil {
 						time.Sleep(10 * time.Millisecond)
 					}

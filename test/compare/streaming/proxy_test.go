@@ -30,7 +30,7 @@ import (
 
 // application is a web server that is reached by the proxy of nodes, pods and services.
 type application struct {
-	// lines are sent to who asks for /lines.
+	// lines are sent to clients that get /lines.
 	lines chan string
 	mux   *http.ServeMux
 }

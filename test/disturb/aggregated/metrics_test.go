@@ -28,7 +28,7 @@ func (s *server) served(t testing.TB, e *endpoint) float64 {
 	return answered
 }
 
-// awaitListening returns when somebody listens at the endpoint's address.
+// awaitListening returns when a process listens at the endpoint's address.
 func awaitListening(t testing.TB, e *endpoint) {
 	t.Helper()
 	framework.Eventually(t, "the endpoint listens", func(ctx context.Context) error {

@@ -136,7 +136,7 @@ func (s *side) limit(t *testing.T, processors float64) {
 	// The group can be removed when no process is left in it.
 	t.Cleanup(func() {
 		for _, r := range s.replicas {
-			_ = r.process.Signal(syscall.SIGKILL) // nobody needs what it has
+			_ = r.process.Signal(syscall.SIGKILL) // what it has is not needed
 			<-r.process.Done()
 		}
 	})

@@ -46,8 +46,8 @@ func TestCoreGoesOnWithoutExtensions(t *testing.T) {
 	t.Run("the namespace is deleted", doomed.isGone)
 }
 
-// unavailable expects the right answer to all kinds of requests for custom resources. The reads begin before anybody can
-// have noticed that nobody is there.
+// unavailable expects the right answer to all kinds of requests for custom resources. The reads begin before the aggregator can
+// have noticed that no replica is there.
 func unavailable(t *testing.T) {
 	r := few[0]
 	collection, object := r.Collection("default"), r.Path("default", "a")

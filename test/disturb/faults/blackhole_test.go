@@ -21,7 +21,7 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// TestABlackholeEndsWhatWaits has patient clients wait for a service that has one replica, whose network swallows all packets. Nobody waits for ever: the
+// TestABlackholeEndsWhatWaits has patient clients wait for a service that has one replica, whose network swallows all packets. No client waits for ever: the
 // kernel calls the connections lost. It logs the times that docs/operate.md states.
 func TestABlackholeEndsWhatWaits(t *testing.T) {
 	if os.Getenv("BLACKHOLE") == "" {

@@ -34,7 +34,8 @@ type replica interface {
 	Process() *framework.Process
 }
 
-// cluster is Tripod, or kube-apiservers, on an etcd. Clients reach it through a TCP load balancer, which sends new connections to ready servers.
+// cluster is Tripod, or kube-apiservers, on an etcd. Clients reach it through a TCP load balancer, which sends new connections to ready
+// servers.
 type cluster struct {
 	side     side
 	machine  *machine
@@ -50,8 +51,8 @@ type cluster struct {
 
 	environment *framework.Environment
 	balancer    *balancer.Balancer
-	// administrator, user (with a certificate) and anonymous (without one) also reach fronts without the balancer. direct is an administrator with
-	// a short timeout. reconnections make clients read their certificates again.
+	// administrator, user (with a certificate) and anonymous (without one) also reach fronts without the balancer. direct is an administrator
+	// with a short timeout. reconnections make clients read their certificates again.
 	administrator, user, anonymous, direct *http.Client
 	reconnections                          []func() error
 	// load is the load during the fault. distrusted is when certificates of an old authority became invalid.
@@ -276,7 +277,7 @@ func (c *cluster) check(ctx context.Context) {
 	}
 }
 
-// balance tells the load balancer which fronts are ready.
+// balance gives the load balancer the fronts that are ready.
 func (c *cluster) balance() {
 	c.mu.Lock()
 	defer c.mu.Unlock()

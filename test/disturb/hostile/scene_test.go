@@ -213,7 +213,7 @@ func sayings(cluster *unstructured.Unstructured) (all []string) {
 	return all
 }
 
-// as returns a configuration of the administrator who impersonates somebody.
+// as returns a configuration of the administrator who impersonates a user.
 func (s *scene) as(name string) *rest.Config {
 	config := s.Admin()
 	config.Impersonate = rest.ImpersonationConfig{UserName: name}

@@ -17,7 +17,7 @@ import (
 
 var anonymous = &user.DefaultInfo{Name: user.Anonymous, Groups: []string{user.AllUnauthenticated}}
 
-// An aggregator lets anonymous clients in, and somebody has forgotten the mode of authorization of the backends.
+// An aggregator lets anonymous clients in, and an administrator has forgotten the mode of authorization of the backends.
 func TestAnonymousClientsMayDoNothingWhereEverythingIsAllowed(t *testing.T) {
 	t.Parallel()
 	fleet := framework.NewFleet(t, framework.FleetOptions{Replicas: []framework.ReplicaOptions{

@@ -22,7 +22,7 @@ import (
 	"github.com/tripod-k8s/tripod/test/framework"
 )
 
-// Somebody has a certificate of the aggregator from a CA that is then taken away.
+// A thief has a certificate of the aggregator from a CA that is then taken away.
 func TestNobodyFollowsCoreWithACertificateOfACAThatIsGone(t *testing.T) {
 	t.Parallel()
 	fleet := framework.NewFleet(t, framework.FleetOptions{Replicas: []framework.ReplicaOptions{{Name: "core-0"}}})

@@ -60,7 +60,7 @@ func answers(ctx context.Context, url string, code int, texts ...string) error {
 	return nil
 }
 
-// clientOf returns a client of a replica of core, for somebody who may do everything.
+// clientOf returns a client of a replica of core, for a user who may do everything.
 func clientOf(t *testing.T, fleet *framework.Fleet, core string) kubernetes.Interface {
 	t.Helper()
 	client, err := kubernetes.NewForConfig(fleet.As(core, framework.Master))

@@ -49,7 +49,7 @@ func followed(t *testing.T, fleet *framework.Fleet) (is, other string) {
 	return is, other
 }
 
-// extensions is a path that whoever is known may read.
+// extensions is a path that every authenticated user may read.
 const extensions = "/apis/apiextensions.k8s.io/v1"
 
 // A replica of core whose etcd is frozen hears of no revocation.

@@ -112,7 +112,7 @@ func (l *lie) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 		blanks := bytes.Repeat([]byte(" "), 1<<20)
 		for {
 			if _, err := w.Write(blanks); err != nil {
-				return // nobody reads on
+				return // the client reads no more
 			}
 		}
 	case path == "/", path == "/openapi/v2", path == "/openapi/v3": // the aggregator itself asks

@@ -25,7 +25,7 @@ import (
 const namesPeriod = 15 * time.Second
 
 // TestReplicasStayWhereTheirNameLeadsNowhereElse has the aggregator and extensions find replicas by names, which then lead to an address where
-// nobody is. Each process has a file of names of its own (/etc/hosts).
+// none is. Each process has a file of names of its own (/etc/hosts).
 func TestReplicasStayWhereTheirNameLeadsNowhereElse(t *testing.T) {
 	if out, err := exec.CommandContext(t.Context(), "unshare", "--map-root-user", "--mount", "true").CombinedOutput(); err != nil {
 		t.Skipf("no files of its own for a process: %v: %s", err, out)

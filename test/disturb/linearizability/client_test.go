@@ -66,7 +66,7 @@ func (c *client) start(ctx context.Context, method, path string, body []byte) (*
 	return to.Do(req)
 }
 
-// errNotSent is that of a request that nobody can have seen.
+// errNotSent is that of a request that no server can have seen.
 var errNotSent = errors.New("not sent")
 
 // send sends a request. It returns an error where there is no whole answer.

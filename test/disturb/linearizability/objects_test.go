@@ -34,7 +34,7 @@ type collection struct {
 
 func (c collection) path() string { return c.prefix + "/namespaces/" + c.namespace + "/" + c.plural }
 
-// lastName is the name of the object that is written when everybody has stopped, for watchers to see that they are done.
+// lastName is the name of the object that is written when all have stopped, for watchers to see that they are done.
 const lastName = "last"
 
 func nameOf(object int) string { return "object-" + strconv.Itoa(object) }

@@ -23,7 +23,7 @@ const thinking = 40 * time.Millisecond
 type worker struct {
 	*client
 	collection collection
-	// values has the last value that anybody of the collection wrote.
+	// values has the last value that any worker of the collection wrote.
 	values *atomic.Int64
 	began  time.Time
 	// number is its own, one of so many. It takes another one when it does not know the outcome of a request.
@@ -34,7 +34,7 @@ type worker struct {
 	version uint64
 
 	requests []history.Request
-	// failed is how many requests were in vain, by what came instead of an answer, and surprises are answers that nobody
+	// failed is how many requests were in vain, by what came instead of an answer, and surprises are answers that no client
 	// should get.
 	failed    map[string]int
 	surprises []error

@@ -54,7 +54,7 @@ const (
 
 // writers change objects of all clusters.
 type writers struct {
-	// turn is held by each change, and by whoever needs the clusters to be quiet.
+	// turn is held by each change, and by a check that needs the clusters to be quiet.
 	turn                               sync.RWMutex
 	running                            sync.WaitGroup
 	created, updated, deleted, refused atomic.Int64

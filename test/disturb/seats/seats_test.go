@@ -53,7 +53,7 @@ func startSlowWebhook(t *testing.T) (url string, ca []byte) {
 	return server.URL, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
 }
 
-// callForConfigMaps has core call the webhook when somebody creates a ConfigMap.
+// callForConfigMaps has core call the webhook when a user creates a ConfigMap.
 func callForConfigMaps(t *testing.T, client kubernetes.Interface, url string, ca []byte) {
 	t.Helper()
 	ignore, none, timeout := admissionregistrationv1.Ignore, admissionregistrationv1.SideEffectClassNone, int32(30)

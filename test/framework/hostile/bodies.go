@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// Where a lie is told.
+// The places of a lie.
 func toLists(r *Request) bool     { return r.Resource == "configmaps" && r.IsList() }
 func toWatches(r *Request) bool   { return r.Resource == "configmaps" && r.Watch && !r.Streamed }
 func toEvents(r *Request) bool    { return r.Resource == "configmaps" && r.Watch }
@@ -23,7 +23,7 @@ func toResources(r *Request) bool { return r.URL.Path == "/api/v1" }
 func toBoats(r *Request) bool     { return r.URL.Path == "/apis/example.com/v1" }
 func toAll(*Request) bool         { return true }
 
-// answer tells a lie in some places.
+// answer has a lie in some places.
 func answer(where func(*Request) bool, tell func(http.ResponseWriter, *Request)) func(http.ResponseWriter, *Request) bool {
 	return func(w http.ResponseWriter, r *Request) bool {
 		if !where(r) {
@@ -98,8 +98,8 @@ func endlessObjects(w http.ResponseWriter, r *Request) {
 // bombSize is the size of a page that is sent as less than a thousandth of that.
 const bombSize = 1 << 30
 
-// bomb sends a beginning and then so many blanks or letters that they fill memory, compressed. The format allows parts one after the other, so that one
-// small part is enough for all.
+// bomb sends a beginning and then so many blanks or letters that they fill memory, compressed. The format allows parts one after the other,
+// so that one small part is enough for all.
 func bomb(code int, beginning string) func(http.ResponseWriter, *Request) {
 	const size = 16 << 20
 	part := compressed(strings.Repeat("a", size))
@@ -144,7 +144,7 @@ func refuse(code int, header ...string) func(http.ResponseWriter, *Request) {
 	}
 }
 
-// withoutStreaming refuses streaming lists, which would go on as the watch, and tells something to other requests.
+// withoutStreaming refuses streaming lists, which would go on as the watch, and answers other requests.
 func withoutStreaming(tell func(http.ResponseWriter, *Request)) func(http.ResponseWriter, *Request) {
 	return func(w http.ResponseWriter, r *Request) {
 		if r.Streamed {

@@ -39,7 +39,8 @@ type Shows struct {
 	Copied bool
 	// Complains is true if the status of the PediaCluster says that something is wrong.
 	Complains bool
-	// Says is a regular expression of what the status says, "TYPE=STATUS REASON: MESSAGE" of a condition or "RESOURCE REASON: MESSAGE" of a resource.
+	// Says is a regular expression of what the status says, "TYPE=STATUS REASON: MESSAGE" of a condition or "RESOURCE REASON: MESSAGE" of a
+	// resource.
 	Says string
 }
 
@@ -112,7 +113,7 @@ func (s *Server) URL() string { return s.server.URL }
 // Asked returns how many requests, or connections of a lie in frames, have come.
 func (s *Server) Asked() int64 { return s.asked.Load() }
 
-// Connections returns how many connections have heard a lie in frames.
+// Connections returns how many connections got a lie in frames.
 func (s *Server) Connections() int64 { return s.connections.Load() }
 
 // Received returns how many bytes clients have sent: those in TLS of a lie in frames, or else all.

@@ -70,7 +70,7 @@ func TestUpWithControllers(t *testing.T) {
 	require.Len(t, nodes.Items, 2)
 }
 
-// kwokServesNoDebugging asks kwok, as everybody on this machine can, for what needs no rights there.
+// kwokServesNoDebugging asks kwok, as all users of this machine can, for what needs no rights there.
 func kwokServesNoDebugging(t *testing.T, up *framework.Tripod) {
 	t.Helper()
 	kwok, err := up.Component(t.Context(), "kwok")

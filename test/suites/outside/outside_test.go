@@ -1,7 +1,7 @@
 // Copyright The Tripod Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package outside builds API services as somebody does who has nothing of this repository but released modules.
+// Package outside builds API services as an author does who has nothing of this repository but released modules.
 package outside
 
 import (

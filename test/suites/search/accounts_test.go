@@ -345,7 +345,7 @@ subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: weak}]
 	_, err = pediaClusters().Get(t.Context(), "elsewhere", metav1.GetOptions{})
 	assert.True(t, apierrors.IsNotFound(err), err)
 
-	// An object of somebody else has the name.
+	// An object of another owner has the name.
 	all := addedBy(t, c.succeeds("clusters", "add", "--secret-namespace", "platform", "--context", "sound", "--dry-run", "-o", "json"))
 	_, name, _ := strings.Cut(all[0].ServiceAccount, "/")
 	require.NoError(t, member.Create(t.Context(), fmt.Sprintf(`{apiVersion: rbac.authorization.k8s.io/v1, kind: Role, metadata: {name: %s, namespace: kube-system}}`, name)))

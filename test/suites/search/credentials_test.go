@@ -24,7 +24,7 @@ import (
 	"github.com/tripod-k8s/tripod/test/framework"
 )
 
-// listener is the API server of somebody else, which counts the requests that bring it a token.
+// listener is the API server of others, which counts the requests that bring it a token.
 type listener struct {
 	*httptest.Server
 	authority string

@@ -54,7 +54,7 @@ func TestAPolicyAddsTheClustersOfAPlatform(t *testing.T) {
 	require.NoError(t, configMaps.Delete(t.Context(), "south", metav1.DeleteOptions{}))
 	awaitClusters(t, false, "south")
 
-	// Nobody collects garbage here, so search removes what the policy has made.
+	// No garbage collector runs here, so search removes what the policy has made.
 	_, err = configMaps.Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "south"}}, metav1.CreateOptions{})
 	require.NoError(t, err)
 	awaitClusters(t, true, "south")

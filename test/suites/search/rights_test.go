@@ -106,14 +106,14 @@ func trust(t *testing.T, name string, config []byte) {
 	patchCluster(t, name, `{"spec": {"memberRBAC": {}}}`)
 }
 
-// as returns a configuration of the administrator who impersonates somebody.
+// as returns a configuration of the administrator who impersonates a user.
 func as(name string, groups ...string) *rest.Config {
 	config := fleet.Admin()
 	config.Impersonate = rest.ImpersonationConfig{UserName: name, Groups: groups}
 	return config
 }
 
-// sees returns what somebody finds. Nothing is found where all is forbidden.
+// sees returns what a user finds. Nothing is found where all is forbidden.
 func sees(ctx context.Context, config *rest.Config, path string) ([]string, error) {
 	names, err := get(ctx, config, path)
 	if apierrors.IsForbidden(err) {
@@ -123,7 +123,7 @@ func sees(ctx context.Context, config *rest.Config, path string) ([]string, erro
 	return names, err
 }
 
-// awaitSeen returns when somebody finds what is wanted, and how long that took.
+// awaitSeen returns when a user finds what is wanted, and how long that took.
 func awaitSeen(t *testing.T, config *rest.Config, path string, want ...string) time.Duration {
 	t.Helper()
 	began := time.Now()

@@ -108,7 +108,7 @@ func (i item) program() string {
 	return path[strings.LastIndex(path, "/")+1:]
 }
 
-// annotate tells Artifact Hub which images a chart installs.
+// annotate lists the images that a chart installs, for Artifact Hub.
 func annotate(meta map[string]any, version string, images []item, platforms []v1.Image) {
 	annotations, ok := meta["annotations"].(map[string]any)
 	if !ok {

@@ -38,7 +38,7 @@ func (e *endless) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 		n, err := w.Write(blanks)
 		e.sent.Add(int64(n))
 		if err != nil {
-			return // nobody reads on
+			return // the client reads no more
 		}
 	}
 }

@@ -175,7 +175,7 @@ func TestTheMergedDocumentFollowsTheBackend(t *testing.T) {
 	source.Kick()
 	expect("example.com/v2", "other.example.com/v1")
 
-	// Who waits for one that is served finds it then, and nobody waits long for one that is not.
+	// A client that waits for one that is served finds it then, and none waits long for one that is not.
 	r.set(`"3"`, group("new.example.com", "v1"))
 	source.Await(t.Context(), schema.GroupVersion{Group: "new.example.com", Version: "v1"})
 	if _, there := list(t, merged)["new.example.com/v1"]; !there {

@@ -52,7 +52,7 @@ type backend struct{ http.RoundTripper }
 func (b backend) Name() string                    { return "backend" }
 func (b backend) AsAggregator() http.RoundTripper { return b }
 
-// Serves implements Backend: nobody's documents are about another's group-versions but those of hidden.example.com.
+// Serves implements Backend: no backend's documents are about another's group-versions but those of hidden.example.com.
 func (b backend) Serves(gv schema.GroupVersion) bool { return gv.Group != "hidden.example.com" }
 
 // Limited implements Backend.

@@ -150,7 +150,7 @@ func TestEveryCoreIsToldAndAskedToRemoveIt(t *testing.T) {
 	}
 	close(two.answers)
 	<-left
-	b.set(one.address, two.address, startCore(t).address) // the advertiser tells nobody any more
+	b.set(one.address, two.address, startCore(t).address) // the advertiser calls none any more
 }
 
 func TestACoreThatIsGoneIsNotToldThatItLeaves(t *testing.T) {

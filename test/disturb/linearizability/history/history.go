@@ -42,7 +42,7 @@ var verbs = [...]string{Create: "create", Update: "update", Delete: "delete", Ge
 // String returns the verb as Kubernetes calls it.
 func (v Verb) String() string { return verbs[v] }
 
-// Object is the state of an object: what was written last, and the resourceVersion that it got, 0 where no client was told. The
+// Object is the state of an object: what was written last, and the resourceVersion that it got, 0 where no client got it. The
 // zero Object is none.
 type Object struct {
 	// Value is different for every write.
@@ -103,7 +103,7 @@ type Request struct {
 
 func (r Request) writes() bool { return r.Verb < Get }
 
-// reads reports whether it tells how an object is.
+// reads reports whether it returns the state of an object.
 func (r Request) reads(object int) bool { return r.Verb == List || r.Verb == Get && r.Object == object }
 
 // Verdict is what can be said of a history.
@@ -134,7 +134,7 @@ func Draw(requests []Request, timeout time.Duration, path string) error {
 // state is that of a collection.
 type state struct {
 	objects [Size]Object
-	// version is the highest that any client was told. Writes get higher ones.
+	// version is the highest that any client got. Writes get higher ones.
 	version uint64
 	ended   bool
 }
@@ -186,7 +186,7 @@ func (s state) step(r Request) (bool, state) {
 	return s.sees(r.Version)
 }
 
-// sees returns the state after a write whose version a client was told. A client that deletes is not told one.
+// sees returns the state after a write whose version a client got. A client that deletes gets none.
 func (s state) sees(version uint64) (bool, state) {
 	if version == 0 {
 		return true, s

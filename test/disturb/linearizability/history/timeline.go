@@ -45,8 +45,8 @@ type moment struct {
 	object Object
 }
 
-// Follow returns what a watch tells that began before anything was written to a collection and went on until nothing was
-// any more. It fails unless the watch tells of every write, once and in order, and of nothing that no client wrote.
+// Follow returns the events of a watch that began before anything was written to a collection and went on until nothing was
+// any more. It fails unless the watch reports every write, once and in order, and of nothing that no client wrote.
 func Follow(requests []Request, events []Event) (*Timeline, error) {
 	t, open, last := &Timeline{}, openWrites(requests), uint64(0)
 	for _, e := range events {
@@ -95,14 +95,14 @@ func (t *Timeline) cause(e Event) (write, error) {
 	return write{}, fmt.Errorf("%v when the object is %v", e, now)
 }
 
-// write is what tells a write from others. Of deletes there may be several that are the same.
+// write distinguishes a write from others. Of deletes there may be several that are the same.
 type write struct {
 	verb          Verb
 	object, value int
 	precondition  uint64
 }
 
-// writes are those that a watch has still to tell of.
+// writes are those that a watch has still to report.
 type writes map[write][]Request
 
 func openWrites(requests []Request) writes {
@@ -134,7 +134,7 @@ func (open writes) take(w write, version uint64) bool {
 	return true
 }
 
-// missed returns an error for the writes that were done and that no event told of.
+// missed returns an error for the writes that were done and that no event reported.
 func (open writes) missed() error {
 	var errs []error
 	for _, requests := range open {
