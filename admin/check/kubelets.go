@@ -32,7 +32,7 @@ const olderKubelets = 3
 func (c *Check) checkKubelets(ctx context.Context) error {
 	server, err := c.serverVersion(ctx)
 	if err != nil {
-		return nil //nolint:nilerr // another API server may not tell
+		return nil //nolint:nilerr // another API server may not report it
 	}
 	count, example := map[uint]int{}, map[uint]string{}
 	nodes := c.Client.Resource(corev1.SchemeGroupVersion.WithResource("nodes"))

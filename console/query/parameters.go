@@ -62,7 +62,7 @@ func one(key string) func(string) ([]Part, bool) {
 	return func(value string) ([]Part, bool) { return []Part{{key, value}}, true }
 }
 
-// list reads values with commas between them. Paths may have commas in brackets and quotes, which the box cannot tell from others.
+// list reads values with commas between them. Paths may have commas in brackets and quotes, which the box cannot distinguish from others.
 func list(key string) func(string) ([]Part, bool) {
 	return func(value string) (parts []Part, can bool) {
 		for item := range strings.SplitSeq(value, ",") {

@@ -113,7 +113,7 @@ func answers(ctx context.Context, connections *http.Transport, server string) er
 		Server string `json:"etcdserver"`
 	}
 	if json.NewDecoder(io.LimitReader(response.Body, maxVersion)).Decode(&versions) != nil {
-		return nil // it tells no version
+		return nil // it reports no version
 	}
 	return etcdversion.CheckSupported(versions.Server)
 }

@@ -12,7 +12,7 @@ const (
 	authorization          = "/apis/authorization.k8s.io/v1/"
 )
 
-// everyUser is the user who asks the questions that all users may ask.
+// everyUser is the user with the questions that all users may ask.
 var everyUser = []string{admin, anonymous, nobody, reader, impersonator, node, invalidToken, emptyToken, basicAuth, serviceAccount, bootstrapToken}
 
 // identities asks, as different users, who they are and what they may do.

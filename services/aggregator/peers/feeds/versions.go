@@ -22,7 +22,7 @@ import (
 type Versions struct {
 	mu  sync.Mutex
 	own *backendv1.Settings
-	// reported are the replicas that have told their settings, by name.
+	// reported are the replicas that have reported their settings, by name.
 	reported map[string]*versioned
 	// last has the reasons by the names of replicas.
 	last map[string]string
