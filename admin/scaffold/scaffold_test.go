@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -140,4 +141,94 @@ func TestGoIsThatOfTheSDK(t *testing.T) {
 	require.NoError(t, err)
 	line := regexp.MustCompile(`(?m)^go .*$`)
 	assert.Equal(t, line.FindString(string(sdk)), line.FindString(string(ours)))
+}
+
+// newModule writes an API service and opens it.
+func newModule(t *testing.T) (*Module, string) {
+	t.Helper()
+	s, folder := complete(t), filepath.Join(t.TempDir(), "books")
+	require.NoError(t, s.Write(folder))
+	m, err := Open(folder)
+	require.NoError(t, err)
+	return m, folder
+}
+
+func TestAKindIsAdded(t *testing.T) {
+	m, folder := newModule(t)
+	require.NoError(t, m.AddKind(Kind{Kind: "ReadingRoom", ClusterScoped: true}))
+	require.NoError(t, m.Save())
+	main, err := os.ReadFile(filepath.Join(folder, "main.go"))
+	require.NoError(t, err)
+	assert.Contains(t, string(main), "AddToScheme: []func(*runtime.Scheme) error{addToScheme, addReadingRoomToScheme},")
+	assert.Contains(t, string(main), "\t\t\t\t},\n\t\t\t\treadingRoomResource(),\n\t\t\t},\n")
+	assert.Subset(t, tree(t, folder), []string{"readingroom.go", "readingroom.yaml", "readingroom_test.go", "v1alpha1/readingroom_types.go"})
+
+	m, err = Open(folder)
+	require.NoError(t, err)
+	before := tree(t, folder)
+	require.EqualError(t, m.AddKind(Kind{Kind: "ReadingRoom"}), "the package in v1alpha1 declares ReadingRoom already")
+	for want, kind := range map[string]Kind{
+		`--kind "room" is not in CamelCase, such as ReadingRoom`:                                {Kind: "room"},
+		`--version "v1" is none of the versions of the module: v1alpha1`:                        {Kind: "Room", Version: "v1"},
+		`--plural "Rooms": a DNS-1035 label must consist of lower case alphanumeric characters`: {Kind: "Room", Plural: "Rooms"},
+	} {
+		assert.ErrorContains(t, m.AddKind(kind), want)
+	}
+	require.NoError(t, os.WriteFile(filepath.Join(folder, "room.go"), []byte("package main\n"), 0o600))
+	require.NoError(t, m.AddKind(Kind{Kind: "Room"}))
+	require.ErrorContains(t, m.Save(), "room.go exists already")
+	assert.ElementsMatch(t, append(before, "room.go"), tree(t, folder), "nothing else is written")
+}
+
+func TestAProgramThatLooksOtherwiseStaysAsItIs(t *testing.T) {
+	_, folder := newModule(t)
+	_, err := Open(filepath.Dir(folder))
+	require.ErrorContains(t, err, "has no go.mod: go to the folder of an API service, or name it with --directory")
+	text, err := os.ReadFile(filepath.Join(folder, "main.go"))
+	require.NoError(t, err)
+	other := regexp.MustCompile(`\[\]apiservice\.Resource`).ReplaceAll(text, []byte("append"))
+	require.NoError(t, os.WriteFile(filepath.Join(folder, "main.go"), regexp.MustCompile(`Resources: append\{`).ReplaceAll(other, []byte("Resources: mine{")), 0o600))
+	m, err := Open(folder)
+	require.NoError(t, err)
+	require.ErrorContains(t, m.AddKind(Kind{Kind: "Room"}), "the program has 0 literals []apiservice.Resource{...}, and not one")
+}
+
+func TestAVersionIsAdded(t *testing.T) {
+	m, folder := newModule(t)
+	types := filepath.Join(folder, "v1alpha1", "types.go")
+	text, err := os.ReadFile(types)
+	require.NoError(t, err)
+	nested := strings.Replace(string(text), "Text string `json:\"text\"`", "Text string `json:\"text\"`\n\tPages []Page `json:\"pages,omitempty\"`", 1)
+	require.NoError(t, os.WriteFile(types, []byte(nested+"\ntype Page struct{ Text string }\n"), 0o600))
+	require.NoError(t, m.AddKind(Kind{Kind: "Room"}))
+	require.NoError(t, m.Save())
+	before := tree(t, folder)
+	for _, name := range []string{"v1beta1", "v1alpha2"} {
+		m, err = Open(folder)
+		require.NoError(t, err)
+		require.NoError(t, m.AddVersion(name))
+		require.NoError(t, m.Save())
+	}
+	assert.ElementsMatch(t, append(before,
+		"v1beta1.go", "versions_test.go", "v1beta1/doc.go", "v1beta1/types.go", "v1beta1/room_types.go",
+		"v1alpha2.go", "v1alpha2/doc.go", "v1alpha2/types.go", "v1alpha2/room_types.go"), tree(t, folder))
+	main, err := os.ReadFile(filepath.Join(folder, "main.go"))
+	require.NoError(t, err)
+	assert.Regexp(t, `Versions: +\[\]string\{"v1beta1", "v1alpha2", "v1alpha1"\},\n\s*StorageVersion: +"v1alpha1",\n`, string(main))
+	assert.Contains(t, string(main), "error{addToScheme, addRoomToScheme, addV1beta1ToScheme, addV1alpha2ToScheme},")
+	assert.Len(t, regexp.MustCompile(`(?m)^//go:generate .* \./v1alpha1 \./v1beta1 \./v1alpha2$`).FindAll(main, -1), 2)
+	doc, err := os.ReadFile(filepath.Join(folder, "v1beta1", "doc.go"))
+	require.NoError(t, err)
+	assert.NotContains(t, string(doc), "v1alpha1")
+	assert.Contains(t, string(doc), "// +k8s:openapi-model-package=com.example.library.v1beta1\n")
+	conversion, err := os.ReadFile(filepath.Join(folder, "v1beta1.go"))
+	require.NoError(t, err)
+	assert.Contains(t, string(conversion), "out.Spec = v1beta1.RoomSpec(in.Spec)")
+	assert.Contains(t, string(conversion), "carryV1beta1(in.Spec, &out.Spec)", "a spec with types of the package in it")
+
+	m, err = Open(folder)
+	require.NoError(t, err)
+	require.EqualError(t, m.AddVersion("v1beta1"), "the service has the version v1beta1 already")
+	require.EqualError(t, m.AddVersion("1"), `"1" is not a version such as v1alpha1, v1beta1 or v1`)
+	require.ErrorContains(t, m.AddKind(Kind{Kind: "Shelf"}), "the module has the versions v1beta1, v1alpha2, v1alpha1: choose one with --version")
 }

@@ -124,8 +124,10 @@ func (s *APIService) write(folder string) error {
 	return nil
 }
 
-// render returns what a template makes of the service.
-func (s *APIService) render(name string) ([]byte, error) {
+func (s *APIService) render(name string) ([]byte, error) { return render(name, s) }
+
+// render returns what a template makes of data.
+func render(name string, data any) ([]byte, error) {
 	text, err := embedded.ReadFile("templates/" + name + ".tmpl")
 	if err != nil {
 		return nil, err
@@ -135,7 +137,7 @@ func (s *APIService) render(name string) ([]byte, error) {
 		return nil, err
 	}
 	var out bytes.Buffer
-	if err := parsed.Execute(&out, s); err != nil {
+	if err := parsed.Execute(&out, data); err != nil {
 		return nil, err
 	}
 	if strings.HasSuffix(name, ".go") {

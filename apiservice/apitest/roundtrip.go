@@ -6,6 +6,7 @@ package apitest
 import (
 	"math/rand"
 	"os"
+	"reflect"
 	"strconv"
 	"testing"
 
@@ -14,16 +15,18 @@ import (
 	metafuzzer "k8s.io/apimachinery/pkg/apis/meta/fuzzer"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
+	"sigs.k8s.io/randfill"
 
 	"github.com/tripod-k8s/tripod/apiservice"
 )
 
 const seedVariable = "TRIPOD_APITEST_SEED"
 
-// RoundTrip tests that objects survive the way through each version of a service: it fills objects at random, converts them to the
-// version, writes and reads them as JSON, fills in defaults, and converts them back. A field that a conversion forgets, or that defaults
-// change, fails the test. It starts nothing.
+// RoundTrip tests that objects survive the way through each version of a service: it fills objects at random, fills in their defaults,
+// converts them to the version, writes and reads them as JSON, and converts them back. A field that a conversion forgets, or that the
+// defaults of a version change, fails the test. It starts nothing.
 //
 // Some values make no sense together. Functions such as func(spec *v1.BookSpec, c randfill.Continue) fill in a type in a way that does,
 // with sigs.k8s.io/randfill. The log shows the seed. The variable TRIPOD_APITEST_SEED makes the next run fill objects in the same way.
@@ -35,7 +38,8 @@ func RoundTrip(t *testing.T, service apiservice.Service, fill ...any) {
 	}
 	seed := seedOf(t)
 	codecs := serializer.NewCodecFactory(scheme)
-	authors := func(serializer.CodecFactory) []any { return fill }
+	all := append(withDefaults(service, scheme), fill...)
+	authors := func(serializer.CodecFactory) []any { return all }
 	tried := 0
 	for _, group := range service.Groups {
 		for gvk := range scheme.AllKnownTypes() {
@@ -52,6 +56,21 @@ func RoundTrip(t *testing.T, service apiservice.Service, fill ...any) {
 	if tried == 0 {
 		t.Fatalf("apitest: service %s has no kinds to try", service.Name)
 	}
+}
+
+// withDefaults returns functions that fill an object of each kind at random, and then fill in its defaults.
+func withDefaults(service apiservice.Service, scheme *runtime.Scheme) (fill []any) {
+	for _, group := range service.Groups {
+		for _, object := range scheme.KnownTypes(schema.GroupVersion{Group: group.Name, Version: runtime.APIVersionInternal}) {
+			signature := reflect.FuncOf([]reflect.Type{reflect.PointerTo(object), reflect.TypeFor[randfill.Continue]()}, nil, false)
+			fill = append(fill, reflect.MakeFunc(signature, func(in []reflect.Value) []reflect.Value {
+				in[1].Interface().(randfill.Continue).FillNoCustom(in[0].Interface())
+				scheme.Default(in[0].Interface().(runtime.Object))
+				return nil
+			}).Interface())
+		}
+	}
+	return fill
 }
 
 // seedOf returns the seed that the environment has, or another one each time.

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"runtime/debug"
+	"strings"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/mod/semver"
@@ -24,7 +25,7 @@ func newNewCommand() *cobra.Command {
 		Args:  cobra.NoArgs,
 		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(newNewAPIServiceCommand())
+	cmd.AddCommand(newNewAPIServiceCommand(), newNewKindCommand(), newNewVersionCommand())
 	return cmd
 }
 
@@ -73,6 +74,77 @@ func newNewAPIServiceCommand() *cobra.Command {
 			panic(err) // there is no such flag
 		}
 	}
+	return cmd
+}
+
+func newNewKindCommand() *cobra.Command {
+	var kind scaffold.Kind
+	directory, namespaced := ".", true
+	cmd := &cobra.Command{
+		Use:   "kind KIND",
+		Short: "Add a kind to an API service",
+		Long: `Add a kind to an API service that tripod new api-service has written: its types, its resource, validation and a test.
+Run it in the folder of the service, and generate code then:
+
+  tripod new kind Reader
+  make generate
+  make`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			kind.Kind, kind.ClusterScoped = args[0], !namespaced
+			module, err := scaffold.Open(directory)
+			if err != nil {
+				return err
+			}
+			if err := module.AddKind(kind); err != nil {
+				return err
+			}
+			if err := module.Save(); err != nil {
+				return err
+			}
+			_, err = fmt.Fprintf(cmd.OutOrStdout(), "The service has the kind %[1]s: change %[2]s.go. Then:\n\n  make generate\n  make\n",
+				kind.Kind, strings.ToLower(kind.Kind))
+			return err
+		},
+	}
+	fs := cmd.Flags()
+	fs.StringVar(&kind.Version, "version", "", "version that has the kind; required if the service has several")
+	fs.StringVar(&kind.Plural, "plural", "", "name of the resource; the default is the plural of the kind, such as readers")
+	fs.BoolVar(&namespaced, "namespaced", true, "objects are in namespaces")
+	fs.StringVar(&directory, "directory", directory, "folder of the service")
+	return cmd
+}
+
+func newNewVersionCommand() *cobra.Command {
+	directory := "."
+	cmd := &cobra.Command{
+		Use:   "version VERSION",
+		Short: "Add a version to an API service",
+		Long: `Add a version to an API service that tripod new api-service has written: copies of the types, conversions, and a
+test that these lose no field. Objects are stored in the version in which they were before.
+Run it in the folder of the service, and generate code then:
+
+  tripod new version v1beta1
+  make generate
+  make`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			module, err := scaffold.Open(directory)
+			if err != nil {
+				return err
+			}
+			if err := module.AddVersion(args[0]); err != nil {
+				return err
+			}
+			if err := module.Save(); err != nil {
+				return err
+			}
+			_, err = fmt.Fprintf(cmd.OutOrStdout(), "The service has the version %[1]s: change %[1]s/types.go, and the conversions in %[1]s.go. "+
+				"Then:\n\n  make generate\n  make\n", args[0])
+			return err
+		},
+	}
+	cmd.Flags().StringVar(&directory, "directory", directory, "folder of the service")
 	return cmd
 }
 

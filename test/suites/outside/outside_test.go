@@ -22,6 +22,7 @@ import (
 func TestAPIServicesAreBuiltOutsideOfTheRepository(t *testing.T) {
 	env, goEnv := framework.ForTest(t), released.Environment(t)
 	t.Run("the example", func(t *testing.T) { buildExample(t, goEnv) })
+	t.Run("kinds and versions", func(t *testing.T) { addToNew(t, env, goEnv) })
 	for name, args := range newServices {
 		t.Run(name, func(t *testing.T) { buildNew(t, env, goEnv, name, args) })
 	}
@@ -63,6 +64,26 @@ func buildNew(t *testing.T, env *framework.Environment, goEnv []string, name str
 	}
 	released.Output(t, folder, goEnv, "make", "generate")
 	assert.Empty(t, cmp.Diff(generated(t, folder), written))
+}
+
+// addToNew tests that a service with a kind and versions that `tripod new` has added passes the tests that are written for them.
+func addToNew(t *testing.T, env *framework.Environment, goEnv []string) {
+	folder := filepath.Join(t.TempDir(), "books")
+	for _, args := range [][]string{
+		{"api-service", "books", "--group=library.example.com", "--kind=Book"}, {"kind", "ReadingRoom", "--namespaced=false"},
+		{"version", "v1beta1"}, {"version", "v1"}, {"kind", "Shelf", "--version=v1alpha1"},
+	} {
+		released.Output(t, ".", nil, env.Binary("tripod"), append(append([]string{"new"}, args...), "--directory="+folder)...)
+	}
+	released.Output(t, folder, goEnv, "go", "mod", "tidy")
+	released.Output(t, folder, goEnv, "make", "generate", "test")
+	said := released.Output(t, folder, goEnv, "go", "test", "-count=1", "-v", "-run=TestNoVersionLosesFields", ".")
+	for _, kind := range []string{"Book", "ReadingRoom", "Shelf"} {
+		assert.Contains(t, said, "--- PASS: TestNoVersionLosesFields/"+kind+" ")
+	}
+	for _, version := range []string{"v1alpha1", "v1beta1", "v1"} {
+		assert.Contains(t, said, "round tripping to library.example.com/"+version+", Kind=ReadingRoom")
+	}
 }
 
 // generated returns the generated files by their paths.
