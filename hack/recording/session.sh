@@ -24,6 +24,6 @@ run 'tripod kubectl get apiservices ## | sed -n "1,3p;/apiextensions/p;\$p"'
 run 'tripod scale extensions --replicas 3 ## >/dev/null'
 run $'kill -9 $(tripod status -o json | jq \'.[] | select(.replica=="core-0").pid\')'
 run 'tripod kubectl create namespace goes-on'
-run 'tripod status'
+run 'tripod status ## | cut -c1-91'
 run 'tripod down'
 sleep 2
