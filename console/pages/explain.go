@@ -11,6 +11,7 @@ import (
 
 	"github.com/tripod-k8s/tripod/admin/explain"
 	"github.com/tripod-k8s/tripod/local/up"
+	"github.com/tripod-k8s/tripod/services/list"
 )
 
 // maxUser bounds the name of a user and of the groups.
@@ -92,5 +93,5 @@ func (page *explainPage) candidates(statuses []up.Status) {
 			page.Others = append(page.Others, replicaOf(status))
 		}
 	}
-	page.Sharded = strings.HasPrefix(page.Found.Service, "extensions")
+	page.Sharded = serviceOf(page.Found.Service) == list.Extensions
 }

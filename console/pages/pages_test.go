@@ -22,9 +22,12 @@ import (
 
 	"k8s.io/client-go/rest"
 
+	"github.com/tripod-k8s/tripod/admin/explain"
 	"github.com/tripod-k8s/tripod/console/hub"
+	"github.com/tripod-k8s/tripod/local/names"
 	"github.com/tripod-k8s/tripod/local/process"
 	"github.com/tripod-k8s/tripod/local/up"
+	"github.com/tripod-k8s/tripod/services/list"
 	"github.com/tripod-k8s/tripod/services/search/apis/search/v1beta1"
 )
 
@@ -237,6 +240,31 @@ func TestServicesAreShownFromTheAggregatorsDown(t *testing.T) {
 	fails = errors.New("no instance runs")
 	assert.Equal(t, http.StatusBadGateway, get(t, pages, "/services?live=1").Code)
 	assert.Equal(t, http.StatusNotFound, get(t, New(unreachable(t), nil), "/services").Code)
+}
+
+func TestServicesComeInTheOrderOfTheirList(t *testing.T) {
+	t.Parallel()
+	sorted := append(list.Names(), "extensionsofours", names.Etcd) // the API service of a user, and no partition
+	components := slices.Clone(sorted)
+	slices.Reverse(components)
+	sorted = slices.Insert(sorted, slices.Index(sorted, list.Extensions)+1, "extensions-team")
+	var statuses []up.Status
+	for _, component := range append(components, "extensions-team") {
+		statuses = append(statuses, up.Status{Status: process.Status{Component: component, Replica: component + "-0"}})
+	}
+	c := &console{services: func(context.Context) ([]up.Status, error) { return statuses, nil }}
+	shown, err := c.showServices(httptest.NewRequest(http.MethodGet, "/services", nil))
+	require.NoError(t, err)
+	var got []string
+	for _, s := range shown.(*servicesPage).Services {
+		got = append(got, s.Name)
+	}
+	assert.Equal(t, sorted, got)
+	for service, sharded := range map[string]bool{"extensions": true, "extensions-team": true, "extensionsofours": false, "core": false} {
+		page := &explainPage{Found: &explain.Explanation{Service: service}}
+		page.candidates(nil)
+		assert.Equal(t, sharded, page.Sharded, service)
+	}
 }
 
 func TestInvisibleCharactersAreShown(t *testing.T) {

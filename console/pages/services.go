@@ -9,7 +9,10 @@ import (
 	"slices"
 	"time"
 
+	"github.com/tripod-k8s/tripod/internal/hop/addresses"
+	"github.com/tripod-k8s/tripod/local/names"
 	"github.com/tripod-k8s/tripod/local/up"
+	"github.com/tripod-k8s/tripod/services/list"
 )
 
 // liveInterval is how many seconds a page is shown that is live. Its own numbers take one more.
@@ -33,9 +36,6 @@ type shownService struct {
 
 type shownReplica struct{ Name, State, Requests, Share, Memory, Age, Restarts, Version, Address, Message string }
 
-// floors are the services in the order in which a request reaches them. Others come between core and etcd.
-var floors = []string{"balancer", "aggregator", "core", "extensions"}
-
 // showServices shows what `tripod status` knows.
 func (c *console) showServices(req *http.Request) (model, error) {
 	statuses, err := c.services(req.Context())
@@ -44,15 +44,6 @@ func (c *console) showServices(req *http.Request) (model, error) {
 	}
 	page := &servicesPage{
 		layout: layout{Title: "Services"}, Live: req.URL.Query().Get("live") != "", At: time.Now().UTC().Format("15:04:05 UTC"),
-	}
-	floor := func(s shownService) int {
-		switch at := slices.Index(floors, s.Name); {
-		case at >= 0:
-			return at
-		case s.Name == "etcd":
-			return len(floors) + 1
-		}
-		return len(floors)
 	}
 	for i := range statuses {
 		status := &statuses[i]
@@ -67,8 +58,28 @@ func (c *console) showServices(req *http.Request) (model, error) {
 		}
 		service.Replicas = append(service.Replicas, replicaOf(status))
 	}
-	slices.SortStableFunc(page.Services, func(a, b shownService) int { return floor(a) - floor(b) })
+	slices.SortStableFunc(page.Services, func(a, b shownService) int { return floorOf(a.Name) - floorOf(b.Name) })
 	return page, nil
+}
+
+// floorOf returns the place of a process on the way of a request: services of Tripod, from the aggregators down, all others, and etcd.
+func floorOf(name string) int {
+	services := list.Names()
+	switch at := slices.Index(services, serviceOf(name)); {
+	case at >= 0:
+		return at
+	case name == names.Etcd:
+		return len(services) + 1
+	}
+	return len(services)
+}
+
+// serviceOf returns the service whose program a process runs: extensions for a partition of it.
+func serviceOf(name string) string {
+	if _, isPartition := addresses.PartitionOf(name); isPartition {
+		return list.Extensions
+	}
+	return name
 }
 
 func replicaOf(status *up.Status) shownReplica {
