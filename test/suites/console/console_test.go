@@ -23,6 +23,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
@@ -191,6 +192,14 @@ subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: tom}]
 	return nil
 }
 
+// createOnce creates an object of east, unless a run of the same test (-count) has created it already.
+func createOnce(t *testing.T, object string) {
+	t.Helper()
+	if err := east.Create(t.Context(), object); !apierrors.IsAlreadyExists(err) {
+		require.NoError(t, err)
+	}
+}
+
 // copied returns an error if search does not have an object.
 func copied(ctx context.Context, cluster, path string) error {
 	client, err := kubernetes.NewForConfig(fleet.Admin())
@@ -243,20 +252,21 @@ func TestTheHistoryOfAnObjectHasDiffs(t *testing.T) {
 	b := open(t, administrator)
 	client, err := kubernetes.NewForConfig(east.Admin())
 	require.NoError(t, err)
-	require.NoError(t, east.Create(t.Context(), "{apiVersion: v1, kind: ConfigMap, metadata: {name: prices, namespace: shop}, data: {tea: '3'}}"))
+	name := framework.UniqueName("prices")
+	require.NoError(t, east.Create(t.Context(), fmt.Sprintf("{apiVersion: v1, kind: ConfigMap, metadata: {name: %s, namespace: shop}, data: {tea: '3'}}", name)))
 	for _, price := range []string{"4", "5"} {
-		was := copiedRevision(t, "prices")
-		_, err := client.CoreV1().ConfigMaps("shop").Patch(t.Context(), "prices", types.MergePatchType, []byte(`{"data": {"tea": "`+price+`"}}`), metav1.PatchOptions{})
+		was := copiedRevision(t, name)
+		_, err := client.CoreV1().ConfigMaps("shop").Patch(t.Context(), name, types.MergePatchType, []byte(`{"data": {"tea": "`+price+`"}}`), metav1.PatchOptions{})
 		require.NoError(t, err)
 		framework.Eventually(t, "search has the change", func(context.Context) error {
-			if copiedRevision(t, "prices") == was {
+			if copiedRevision(t, name) == was {
 				return fmt.Errorf("it has revision %s", was)
 			}
 			return nil
 		})
 	}
-	b.visit(searchFor("kind:cm name:prices"))
-	b.follow("prices", "ConfigMap prices")
+	b.visit(searchFor("kind:cm name:" + name))
+	b.follow(name, "ConfigMap "+name)
 	changes := evaluate[[]string](b, `[...document.querySelectorAll("details:has(.diff)")].map(d => { d.open = true; return d.innerText })`)
 	require.Len(t, changes, 3, "%q", changes)
 	assert.Contains(t, changes[0], "Changed")
@@ -326,7 +336,7 @@ const hostile = `{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": 
 "data": {"a": "{{alert(4)}}</script><svg onload=alert(5)>", "turned": "exe.\u202etxt"}}`
 
 func TestHostileTextRunsNoScript(t *testing.T) {
-	require.NoError(t, east.Create(t.Context(), hostile))
+	createOnce(t, hostile)
 	framework.Eventually(t, "search has the object", func(ctx context.Context) error {
 		return copied(ctx, "east", "/api/v1/namespaces/shop/configmaps/hostile")
 	})

@@ -37,7 +37,7 @@ func TestEachNumberLeadsToAsManyObjects(t *testing.T) {
 	for i, text := range marked {
 		object := fmt.Sprintf(`{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "marked-%d", "namespace": "shop", "annotations": {"example.com/a.mark": "%s"}}}`,
 			i, strings.NewReplacer(`"`, `\"`, `\ `, `\\ `).Replace(text))
-		require.NoError(t, east.Create(t.Context(), object))
+		createOnce(t, object)
 		framework.Eventually(t, "search has the object", func(ctx context.Context) error {
 			return copied(ctx, "east", fmt.Sprintf("/api/v1/namespaces/shop/configmaps/marked-%d", i))
 		})
