@@ -3,8 +3,8 @@
 
 // Package trust defines how the services of Tripod recognise and trust each other.
 //
-// Every service holds a certificate of one internal CA, the service CA. The common name is the name of the service. A backend identifies the
-// sender of a request by the certificate of the connection ([BackendOptions.ApplyTo]):
+// Every service holds a certificate of one internal CA, the service CA. The common name is the name of the service. A backend identifies
+// the sender of a request by the certificate of the connection ([BackendOptions.ApplyTo]):
 //
 //   - On a connection of the aggregator, the envelope of the request names the sender (package envelope). The backend refuses a request
 //     without an envelope. So no mistake can turn a client's request into one of the aggregator. The aggregator's own requests have an

@@ -14,8 +14,8 @@ import (
 	"github.com/tripod-k8s/tripod/internal/storage/etcdversion"
 )
 
-// checkVersion returns an error if an etcd that has answered is too old for Kubernetes. The first server that reports its version decides, so
-// that those that are away delay nothing. Some versions of etcd report it only to the user root: these are new enough.
+// checkVersion returns an error if an etcd that has answered is too old for Kubernetes. The first server that reports its version decides,
+// so that those that are away delay nothing. Some versions of etcd report it only to the user root: these are new enough.
 func checkVersion(ctx context.Context, client *clientv3.Client, servers string) error {
 	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()

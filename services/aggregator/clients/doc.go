@@ -9,8 +9,8 @@
 // for each new one: the longest-idle connection of the owner with most idle connections. So a client that floods closes its own
 // connections. Only if all are in use, the aggregator refuses the new one.
 //
-// A connection is in use while a request is in flight on it whose sender is authenticated. So connections in a handshake, those that send half a
-// request, and those whose requests wait for authentication can be closed. Connections in use are bounded by their requests (package
+// A connection is in use while a request is in flight on it whose sender is authenticated. So connections in a handshake, those that send
+// half a request, and those whose requests wait for authentication can be closed. Connections in use are bounded by their requests (package
 // requestmemory).
 //
 // Connections of services, and that of the aggregator to itself, do not count, and stay.
