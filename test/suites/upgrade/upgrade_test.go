@@ -122,6 +122,7 @@ func TestTheDataDirectoryGoesToTheNewerVersionAndBack(t *testing.T) {
 	newer := env.Binary("tripod")
 	data := filepath.Join(t.TempDir(), "data")
 	up := func(binary string, args ...string) (*framework.Tripod, error) {
+		args = append(args, "--runtime-config=api/all=true")
 		return env.StartTripod(t.Context(), framework.TripodOptions{Binary: binary, DataDir: data, Args: args})
 	}
 	old, emulating := filepath.Join(older, "tripod"), "--emulated-version="+emulated
@@ -135,6 +136,7 @@ func TestTheDataDirectoryGoesToTheNewerVersionAndBack(t *testing.T) {
 	tripod, err = up(newer, emulating)
 	require.NoError(t, err)
 	write(t, tripod, namespace, "by-the-newer")
+	stored := store(t, tripod, namespace)
 	require.NoError(t, tripod.Stop())
 
 	_, err = up(old)
@@ -152,12 +154,13 @@ func TestTheDataDirectoryGoesToTheNewerVersionAndBack(t *testing.T) {
 
 	tripod, err = up(old)
 	require.NoError(t, err)
-	assert.ElementsMatch(t, []string{"by-the-older", "by-the-newer"}, read(t, tripod, namespace))
+	assert.ElementsMatch(t, []string{"by-the-older", "by-the-newer", "secret1"}, read(t, tripod, namespace))
+	stored.expect(t, tripod)
 	require.NoError(t, tripod.Stop())
 
 	tripod, err = up(newer)
 	require.NoError(t, err)
-	assert.ElementsMatch(t, []string{"by-the-older", "by-the-newer"}, read(t, tripod, namespace))
+	assert.ElementsMatch(t, []string{"by-the-older", "by-the-newer", "secret1"}, read(t, tripod, namespace))
 	require.NoError(t, tripod.Stop())
 
 	_, err = up(old)
