@@ -62,6 +62,6 @@ func etcdClient(t *testing.T, r *release.Release, address, secret string) *clien
 		TLS: &tls.Config{Certificates: []tls.Certificate{pair}, RootCAs: roots, MinVersion: tls.VersionTLS12},
 	})
 	require.NoError(t, err)
-	t.Cleanup(func() { client.Close() }) //nolint:errcheck // nothing is pending
+	t.Cleanup(func() { client.Close() })
 	return client
 }

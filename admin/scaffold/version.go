@@ -125,7 +125,7 @@ func (m *Module) copyTypes(old, name string) error {
 		if strings.HasPrefix(base, "zz_generated.") || strings.HasSuffix(base, "_test.go") {
 			continue
 		}
-		text, err := os.ReadFile(file) //nolint:gosec // in the folder that the user names
+		text, err := os.ReadFile(file)
 		if err != nil {
 			return err
 		}

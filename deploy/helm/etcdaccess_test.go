@@ -196,7 +196,7 @@ func clientsOf(t *testing.T, issued []secrets.CertificateConfig) map[string]*cli
 	for _, c := range issued {
 		client, err := access.Connect([]string{url}, ca.File(), store.CertFile(c.Secret), store.KeyFile(c.Secret))
 		require.NoError(t, err)
-		t.Cleanup(func() { client.Close() }) //nolint:errcheck // nothing is pending
+		t.Cleanup(func() { client.Close() })
 		clients[c.Secret] = client
 	}
 	require.NoError(t, access.Await(t.Context(), clients[server]))

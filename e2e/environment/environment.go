@@ -125,7 +125,7 @@ func (e *Environment) LoadOlder(kubernetes string) (tag string, err error) {
 
 // tagOf returns the tag of the images in a directory.
 func tagOf(archives string) (string, error) {
-	tag, err := os.ReadFile(filepath.Join(archives, "tag")) //nolint:gosec // below bin
+	tag, err := os.ReadFile(filepath.Join(archives, "tag"))
 	return strings.TrimSpace(string(tag)), err
 }
 

@@ -151,7 +151,7 @@ func count(t *testing.T, folder, server, name string) int64 {
 		TLS: &tls.Config{Certificates: []tls.Certificate{pair}, RootCAs: roots, MinVersion: tls.VersionTLS12},
 	})
 	require.NoError(t, err)
-	defer client.Close() //nolint:errcheck // it only reads
+	defer client.Close()
 	answer, err := client.Get(t.Context(), boatKeys, clientv3.WithPrefix(), clientv3.WithCountOnly())
 	require.NoError(t, err)
 	return answer.Count

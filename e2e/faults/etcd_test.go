@@ -87,7 +87,7 @@ func countKeys(t *testing.T, etcd string, prefixes ...string) map[string]int64 {
 		TLS:         &tls.Config{RootCAs: roots, Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12},
 	})
 	require.NoError(t, err)
-	defer client.Close() //nolint:errcheck // it only reads
+	defer client.Close()
 	counts := map[string]int64{}
 	for _, prefix := range prefixes {
 		found, err := client.Get(t.Context(), prefix, clientv3.WithPrefix(), clientv3.WithCountOnly())

@@ -35,7 +35,7 @@ func newMachine(t *testing.T) *kindcluster.Cluster {
 	})
 	program, err := os.Open(path)
 	require.NoError(t, err)
-	defer program.Close() //nolint:errcheck // only read
+	defer program.Close()
 	_, err = machine.Exec(t.Context(), program, "install", "-m", "0755", "/dev/stdin", kubeadm)
 	require.NoError(t, err)
 	_, err = env.Program(machine, tunnelAgent)

@@ -36,7 +36,7 @@ func Write(path string, command []string) error {
 	if err != nil {
 		return fmt.Errorf("cannot collect: %w", err)
 	}
-	cmd := exec.Command(command[0], command[1:]...) //nolint:gosec // a command of the tests
+	cmd := exec.Command(command[0], command[1:]...)
 	cmd.Stdout, cmd.Stderr = file, file
 	return errors.Join(cmd.Run(), file.Close())
 }

@@ -85,5 +85,5 @@ func freePort() (int32, error) {
 		return 0, fmt.Errorf("cannot find a free port: %w", err)
 	}
 	port := listener.Addr().(*net.TCPAddr).Port
-	return int32(port), listener.Close() //nolint:gosec // ports fit
+	return int32(port), listener.Close()
 }

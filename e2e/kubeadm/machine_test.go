@@ -50,7 +50,7 @@ func (m machine) prepare(ctx context.Context, used bool) error {
 	if err != nil {
 		return fmt.Errorf("cannot install kubeadm on the node (make e2e-kubeadm builds it): %w", err)
 	}
-	defer program.Close() //nolint:errcheck // only read
+	defer program.Close()
 	if _, err := m.exec(ctx, program, "install", "-m", "755", "/dev/stdin", "/usr/local/bin/kubeadm"); err != nil {
 		return err
 	}

@@ -58,7 +58,7 @@ func startRegistry(ctx context.Context) (string, error) {
 
 // startInNode copies a program into the node and runs it as a service of systemd.
 func startInNode(ctx context.Context, name, program string, args ...string) error {
-	content, err := os.ReadFile(program) //nolint:gosec // of the tests
+	content, err := os.ReadFile(program)
 	if err != nil {
 		return fmt.Errorf("make e2e-registry builds it: %w", err)
 	}

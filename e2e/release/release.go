@@ -141,7 +141,7 @@ func (r *Release) HostKubectl(ctx context.Context, stdin string, args ...string)
 
 // run runs a program and returns its output. An error includes the output.
 func run(ctx context.Context, stdin, program string, args ...string) (string, error) {
-	cmd := exec.CommandContext(ctx, program, args...) //nolint:gosec // a program of the tests
+	cmd := exec.CommandContext(ctx, program, args...)
 	var stdout, stderr bytes.Buffer
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = strings.NewReader(stdin), &stdout, &stderr
 	if err := cmd.Run(); err != nil {

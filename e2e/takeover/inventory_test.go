@@ -65,7 +65,7 @@ func (s *subject) etcd(t *testing.T) (client *clientv3.Client, closeAll func()) 
 		t.Fatal(err)
 	}
 	return client, func() {
-		client.Close() //nolint:errcheck // only read
+		client.Close()
 		stop()
 	}
 }

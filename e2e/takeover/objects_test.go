@@ -101,7 +101,7 @@ func (s *subject) waitForDeployment(t *testing.T, namespace, name string, replic
 		}
 		var endpoints int32
 		for i := range slices.Items {
-			endpoints += int32(len(slices.Items[i].Endpoints)) //nolint:gosec // a few
+			endpoints += int32(len(slices.Items[i].Endpoints))
 		}
 		if endpoints != replicas {
 			return fmt.Errorf("%d endpoints, want %d", endpoints, replicas)

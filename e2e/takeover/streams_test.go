@@ -81,7 +81,7 @@ func (s *subject) checkLogs(t *testing.T, pod string) {
 		t.Errorf("logs of %s: %v", pod, err)
 		return
 	}
-	defer stream.Close() //nolint:errcheck // only read
+	defer stream.Close()
 	lines := bufio.NewScanner(stream)
 	previous := -1
 	for range last + 3 { // the pod writes the last three lines during the test
@@ -126,7 +126,7 @@ func get(ctx context.Context, url string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	defer response.Body.Close() //nolint:errcheck // only read
+	defer response.Body.Close()
 	body, err := io.ReadAll(response.Body)
 	return string(body), err
 }

@@ -68,7 +68,7 @@ func run(minor string, save bool, command []string) error {
 	if err := v.write(ours); err != nil {
 		return err
 	}
-	child := exec.Command(command[0], command[1:]...) //nolint:gosec // it is the caller's
+	child := exec.Command(command[0], command[1:]...)
 	child.Dir, child.Stdin, child.Stdout, child.Stderr = v.copy, os.Stdin, os.Stdout, os.Stderr
 	if err := child.Run(); err != nil || !save {
 		return err

@@ -28,7 +28,7 @@ var ofVersion = regexp.MustCompile(`(?m)^//go:build (!?)kube([0-9.]+)$`)
 
 // writeTable writes which files depend on the version of Kubernetes into a page.
 func writeTable(root, page string) error {
-	text, err := os.ReadFile(page) //nolint:gosec // the caller names it
+	text, err := os.ReadFile(page)
 	if err != nil {
 		return err
 	}
@@ -41,7 +41,7 @@ func writeTable(root, page string) error {
 	if !hasBegin || !hasEnd {
 		return fmt.Errorf("%s has no place for the table:\n%s%s", page, begin, end)
 	}
-	return os.WriteFile(page, []byte(before+begin+table+end+after), 0o644) //nolint:gosec // a page of the checkout
+	return os.WriteFile(page, []byte(before+begin+table+end+after), 0o644)
 }
 
 // differences lists the files that people write and that depend on the version.

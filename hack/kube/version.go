@@ -214,7 +214,7 @@ func (v *version) keep(name string, content []byte, info fs.FileInfo) error {
 
 func read(path string) (content []byte, info fs.FileInfo, err error) {
 	if info, err = os.Stat(path); err == nil {
-		content, err = os.ReadFile(path) //nolint:gosec // of this checkout
+		content, err = os.ReadFile(path)
 	}
 	return content, info, err
 }

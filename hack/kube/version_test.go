@@ -45,7 +45,7 @@ func contents(t *testing.T, folder string) map[string]string {
 		if err != nil || entry.IsDir() {
 			return err
 		}
-		content, err := os.ReadFile(path) //nolint:gosec // of the test
+		content, err := os.ReadFile(path)
 		name, _ := filepath.Rel(folder, path)
 		all[name] = string(content)
 		return err

@@ -126,8 +126,8 @@ const (
 )
 
 // listTooLong says that a list takes too long.
-func (d *Limiter) listTooLong() *LimitError {
-	return &LimitError{Limit: limitListTime, Message: "the list takes longer than " + d.listTime.String()}
+func (l *Limiter) listTooLong() *LimitError {
+	return &LimitError{Limit: limitListTime, Message: "the list takes longer than " + l.listTime.String()}
 }
 
 // LimitError says that a member has sent or has more than search takes.
