@@ -151,7 +151,7 @@ func binaryFile(from, to string, modified time.Time) (tarball, error) {
 		go func() {
 			w := &layerWriter{tar.NewWriter(writer), modified}
 			err := w.add(tar.Header{Typeflag: tar.TypeReg, Name: path.Clean(to), Mode: 0o755, Size: info.Size()}, file)
-			writer.CloseWithError(errors.Join(err, w.Close(), file.Close())) //nolint:errcheck // always nil
+			writer.CloseWithError(errors.Join(err, w.Close(), file.Close()))
 		}()
 		return reader, nil
 	}, nil

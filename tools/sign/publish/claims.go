@@ -29,7 +29,7 @@ const (
 // provenance says what was built from what, as SLSA defines it. Who says so is who signs it.
 func (r reader) provenance(from source) (json.RawMessage, error) {
 	type object = map[string]any
-	checksums, err := os.ReadFile(filepath.Join(r.directory, signing.ChecksumsFile)) //nolint:gosec // of the release
+	checksums, err := os.ReadFile(filepath.Join(r.directory, signing.ChecksumsFile))
 	if err != nil {
 		return nil, err
 	}
@@ -92,7 +92,7 @@ var shortKinds = map[string]string{signing.Signature: "signature", signing.Prove
 // writeClaims writes what is to be signed for cosign: a line in claims.txt for each claim, with cosign's name of the kind, a reference
 // by digest and the file of the predicate.
 func (p publication) writeClaims(directory string) error {
-	if err := os.MkdirAll(directory, 0o755); err != nil { //nolint:gosec // public
+	if err := os.MkdirAll(directory, 0o755); err != nil {
 		return err
 	}
 	var lines strings.Builder
@@ -101,11 +101,11 @@ func (p publication) writeClaims(directory string) error {
 		for _, claim := range item.claims {
 			count++
 			file := fmt.Sprintf("%d.json", count)
-			if err := os.WriteFile(filepath.Join(directory, file), claim.predicate, 0o644); err != nil { //nolint:gosec // public
+			if err := os.WriteFile(filepath.Join(directory, file), claim.predicate, 0o644); err != nil {
 				return err
 			}
 			fmt.Fprintf(&lines, "%s %s %s\n", shortKinds[claim.kind], item.repository.Digest(claim.about.String()), file)
 		}
 	}
-	return os.WriteFile(filepath.Join(directory, "claims.txt"), []byte(lines.String()), 0o644) //nolint:gosec // public
+	return os.WriteFile(filepath.Join(directory, "claims.txt"), []byte(lines.String()), 0o644)
 }

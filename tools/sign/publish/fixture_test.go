@@ -172,7 +172,7 @@ func pack(dir, path string) error {
 		if err != nil || entry.IsDir() {
 			return err
 		}
-		content, err := os.ReadFile(path) //nolint:gosec // of the test
+		content, err := os.ReadFile(path)
 		if err != nil {
 			return err
 		}

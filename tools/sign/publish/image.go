@@ -76,7 +76,7 @@ func (r reader) components(program string, image v1.Image, from source) (claim, 
 		return claim{}, err
 	}
 	file := fmt.Sprintf("tripod-%s-%s-%s.cdx.json", from.version, config.OS, config.Architecture)
-	list, err := os.ReadFile(filepath.Join(r.directory, file)) //nolint:gosec // of the release
+	list, err := os.ReadFile(filepath.Join(r.directory, file))
 	if err != nil {
 		return claim{}, err
 	}

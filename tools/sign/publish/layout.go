@@ -51,7 +51,7 @@ func open(archive, into string) (program, tag string, image content, err error) 
 
 // unpack writes the files of an archive below a directory.
 func unpack(archive, into string) error {
-	file, err := os.Open(archive) //nolint:gosec // of the release
+	file, err := os.Open(archive)
 	if err != nil {
 		return err
 	}
@@ -80,7 +80,7 @@ func write(path string, content io.Reader) (err error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return err
 	}
-	file, err := os.Create(path) //nolint:gosec // below a temporary directory
+	file, err := os.Create(path)
 	if err != nil {
 		return err
 	}

@@ -127,5 +127,5 @@ func (p publication) tag(ctx context.Context) error {
 }
 
 func (p publication) printf(format string, args ...any) {
-	fmt.Fprintf(p.out, format, args...) //nolint:errcheck // for people
+	fmt.Fprintf(p.out, format, args...)
 }

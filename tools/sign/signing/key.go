@@ -22,7 +22,7 @@ import (
 )
 
 // passwordVariable is the environment variable with the password of the key. cosign reads the same one.
-const passwordVariable = "COSIGN_PASSWORD" //nolint:gosec // a name, no password
+const passwordVariable = "COSIGN_PASSWORD"
 
 // SignChecksums signs the checksums in directory, without a network.
 func (k Key) SignChecksums(directory string) error {
@@ -34,7 +34,7 @@ func (k Key) SignChecksums(directory string) error {
 	if err != nil {
 		return err
 	}
-	return os.WriteFile(filepath.Join(directory, signatureFile), append(content, '\n'), 0o644) //nolint:gosec // public
+	return os.WriteFile(filepath.Join(directory, signatureFile), append(content, '\n'), 0o644)
 }
 
 // bundle signs content and returns the bundle as JSON.
@@ -115,7 +115,7 @@ func (k Key) GetPublicKeyPem() (string, error) {
 func (k Key) SignData(_ context.Context, data []byte) (signed, digest []byte, err error) {
 	hash := k.algorithm.GetHashType()
 	sum := hash.New()
-	sum.Write(data) //nolint:errcheck // a hash returns no error
+	sum.Write(data)
 	digest = sum.Sum(nil)
 	signed, err = k.Sign(rand.Reader, digest, hash)
 	return signed, digest, err
