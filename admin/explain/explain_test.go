@@ -198,6 +198,10 @@ func TestReplicasAreThoseOfTheMetrics(t *testing.T) {
 			gauge(`tripod_backend_endpoints{backend="core",state="ejected"} 1`, `tripod_backend_endpoints{backend="core",state="busy"} 1`),
 			[]ReplicaState{{"busy", 1, true}, {"ejected", 1, false}},
 		},
+		"a replica that is held back does before one that is about to stop": {
+			gauge(`tripod_backend_endpoints{backend="core",state="draining"} 1`, `tripod_backend_endpoints{backend="core",state="held-back"} 1`),
+			[]ReplicaState{{"held-back", 1, true}, {"draining", 1, false}},
+		},
 		"none": {gauge(`tripod_backend_endpoints{backend="core",state="refusing"} 2`), []ReplicaState{{"refusing", 2, false}}},
 	} {
 		states, note, err := Replicas(t.Context(), (&api{t: t, metrics: test.metrics}).client(), "core")

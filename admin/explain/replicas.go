@@ -16,6 +16,8 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/kubernetes"
+
+	"github.com/tripod-k8s/tripod/services/aggregator/upstream"
 )
 
 const (
@@ -25,9 +27,9 @@ const (
 	endpoints = "tripod_backend_endpoints"
 )
 
-// preference has the states in which an aggregator sends requests to a replica, the best first. It takes replicas of a later state only if
-// none has an earlier one.
-var preference = []string{"serving", "draining", "busy", "ejected"}
+// ejected is the last state in which a replica may get requests because it serves. Those of later states get some only because the checks
+// may be wrong.
+const ejected = "ejected"
 
 // ReplicaState counts the replicas of a service in a state, as one aggregator sees them.
 type ReplicaState struct {
@@ -59,17 +61,21 @@ func Replicas(ctx context.Context, client kubernetes.Interface, service string) 
 	return statesOf(families[endpoints], service), "", nil
 }
 
-// statesOf returns the states that a service has replicas in: candidates first.
+// statesOf returns the states that a service has replicas in, in the order in which the aggregator prefers them.
 func statesOf(family *dto.MetricFamily, service string) (states []ReplicaState) {
+	counts := map[string]int{}
 	for _, metric := range family.GetMetric() {
 		labels := map[string]string{}
 		for _, label := range metric.GetLabel() {
 			labels[label.GetName()] = label.GetValue()
 		}
 		if count := int(metric.GetGauge().GetValue()); labels["backend"] == service && count > 0 {
+			counts[labels["state"]] = count
 			states = append(states, ReplicaState{State: labels["state"], Count: count})
 		}
 	}
+	preference := upstream.States(func(state string) int { return counts[state] })
+	preference = preference[:slices.Index(preference, ejected)+1]
 	rank := func(s ReplicaState) int {
 		if at := slices.Index(preference, s.State); at >= 0 {
 			return at

@@ -87,6 +87,16 @@ func (r *roster) pick(policy balance.Policy, req balance.Request, suits func(*en
 	return nil
 }
 
+// States returns the states of replicas in metrics, in the order in which requests prefer them. count returns how many replicas are in a
+// state.
+func States(count func(state string) int) []string {
+	var states []string
+	for _, r := range order(count(rankServing.String())+count(rankBusy.String()) > 0) {
+		states = append(states, r.String())
+	}
+	return states
+}
+
 // serves reports whether any replica serves except for that at an address. One that is about to stop does so, too, and one that is held
 // back.
 func (r *roster) serves(except string) bool {
