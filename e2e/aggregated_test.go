@@ -22,6 +22,7 @@ import (
 	"k8s.io/client-go/util/cert"
 
 	"github.com/tripod-k8s/tripod/e2e/imagearchive"
+	"github.com/tripod-k8s/tripod/e2e/progress"
 	"github.com/tripod-k8s/tripod/e2e/release"
 )
 
@@ -30,7 +31,7 @@ const wardle = "wardle"
 
 // aggregatedServer runs an aggregated API server as a pod of the kind cluster and uses its group through Tripod.
 func aggregatedServer(t *testing.T, r *release.Release) {
-	step(t, "load the image of an aggregated API server", func() error {
+	progress.Require(t, "load the image of an aggregated API server", func() error {
 		archive := filepath.Join(env.Dir, "sample-apiserver.tar")
 		err := imagearchive.Write(archive, "tripod-e2e/sample-apiserver:dev", "../bin/test-assets/sample-apiserver")
 		if err == nil {

@@ -16,6 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
+	"github.com/tripod-k8s/tripod/e2e/progress"
 	"github.com/tripod-k8s/tripod/e2e/release"
 	"github.com/tripod-k8s/tripod/test/framework"
 )
@@ -25,7 +26,7 @@ func TestInstall(t *testing.T) {
 	r := shared(t)
 	t.Run("everything is ready", func(t *testing.T) { everythingIsReady(t, r) })
 	t.Run("the tests of the chart pass", func(t *testing.T) {
-		step(t, "helm test", func() error {
+		progress.Require(t, "helm test", func() error {
 			out, err := r.Test(t.Context())
 			t.Log(out)
 			return err

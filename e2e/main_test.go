@@ -11,7 +11,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tripod-k8s/tripod/e2e/environment"
-	"github.com/tripod-k8s/tripod/e2e/progress"
 	"github.com/tripod-k8s/tripod/e2e/release"
 	"github.com/tripod-k8s/tripod/test/framework/traffic"
 )
@@ -57,12 +56,6 @@ func shared(t testing.TB) *release.Release {
 		t.Fatal(mainRelease.err)
 	}
 	return mainRelease.Release
-}
-
-// step runs do, prints its progress, and fails the test if it fails.
-func step(t testing.TB, what string, do func() error) {
-	t.Helper()
-	require.NoError(t, progress.Step(what, do))
 }
 
 // customs has enough kinds that each of three replicas of extensions serves some.

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/tripod-k8s/tripod/e2e/progress"
 	"github.com/tripod-k8s/tripod/e2e/release"
 )
 
@@ -24,10 +25,10 @@ func TestRoll(t *testing.T) {
 	}
 	etcd := othersThan(t, r, "")
 	clients := load(t, r)
-	step(t, "helm upgrades the release", func() error {
+	progress.Require(t, "helm upgrades the release", func() error {
 		return r.Upgrade(t.Context(), release.Values{"logging": release.Values{"verbosity": 3}})
 	})
-	step(t, "the old pods are gone", func() error {
+	progress.Require(t, "the old pods are gone", func() error {
 		var errs []error
 		for _, service := range release.Services {
 			errs = append(errs, r.Settled(t.Context(), service))

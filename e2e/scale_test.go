@@ -14,6 +14,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/tripod-k8s/tripod/e2e/progress"
 	"github.com/tripod-k8s/tripod/e2e/release"
 	"github.com/tripod-k8s/tripod/test/framework"
 	"github.com/tripod-k8s/tripod/test/framework/traffic"
@@ -26,10 +27,10 @@ func TestScale(t *testing.T) {
 		t.Run(service, func(t *testing.T) {
 			before := othersThan(t, r, service)
 			clients := load(t, r)
-			step(t, service+" has 3 replicas", func() error { return r.Scale(t.Context(), service, 3) })
-			step(t, "requests are spread over them", func() error { return spread(t, r, service, 3) })
+			progress.Require(t, service+" has 3 replicas", func() error { return r.Scale(t.Context(), service, 3) })
+			progress.Require(t, "requests are spread over them", func() error { return spread(t, r, service, 3) })
 			clients.Progress(t, 500)
-			step(t, service+" has 1 replica", func() error { return r.Scale(t.Context(), service, 1) })
+			progress.Require(t, service+" has 1 replica", func() error { return r.Scale(t.Context(), service, 1) })
 			clients.Progress(t, 500)
 			unharmed(t, clients)
 			if after := othersThan(t, r, service); !maps.Equal(before, after) {

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tripod-k8s/tripod/e2e/environment"
+	"github.com/tripod-k8s/tripod/e2e/progress"
 	"github.com/tripod-k8s/tripod/e2e/release"
 	"github.com/tripod-k8s/tripod/test/framework"
 )
@@ -46,18 +47,18 @@ func TestSearch(t *testing.T) {
 		_, err := r.HostKubectl(t.Context(), "", args...)
 		return err
 	}
-	step(t, "helm adds search", func() error { return r.Upgrade(t.Context(), search(true)) })
+	progress.Require(t, "helm adds search", func() error { return r.Upgrade(t.Context(), search(true)) })
 	finds("before")
-	step(t, "the pods of search are replaced", func() error {
+	progress.Require(t, "the pods of search are replaced", func() error {
 		return errors.Join(host("rollout", "restart", "deployment/tripod-search", "deployment/tripod-search-sync"),
 			r.Settled(t.Context(), "search"), r.Settled(t.Context(), "search-sync"))
 	})
-	step(t, "the pod of the database is replaced", func() error {
+	progress.Require(t, "the pod of the database is replaced", func() error {
 		return errors.Join(host("delete", "pod", "tripod-search-database-0"),
 			host("rollout", "status", "statefulset/tripod-search-database", "--timeout=2m"))
 	})
 	user.kubectl("", "create", "deployment", "after", "--image=example.com/app:v1")
 	finds("before")
 	finds("after")
-	step(t, "helm removes search", func() error { return r.Upgrade(t.Context(), search(false)) })
+	progress.Require(t, "helm removes search", func() error { return r.Upgrade(t.Context(), search(false)) })
 }

@@ -19,6 +19,7 @@ import (
 	"k8s.io/client-go/dynamic"
 
 	"github.com/tripod-k8s/tripod/e2e/environment"
+	"github.com/tripod-k8s/tripod/e2e/progress"
 	"github.com/tripod-k8s/tripod/e2e/release"
 	"github.com/tripod-k8s/tripod/test/framework"
 )
@@ -32,7 +33,7 @@ func TestUninstall(t *testing.T) {
 	user.kubectl("", "create", "configmap", "kept", "--from-literal=value=1")
 	kubeconfig := read(t, r.Kubeconfig)
 
-	step(t, "helm uninstalls the release and keeps certificates and data", func() error {
+	progress.Require(t, "helm uninstalls the release and keeps certificates and data", func() error {
 		if err := r.Upgrade(t.Context(), keep(true)); err != nil {
 			return err
 		}
@@ -49,7 +50,7 @@ func TestUninstall(t *testing.T) {
 		t.Error("the new release has a new kubeconfig, want the kept one")
 	}
 
-	step(t, "helm uninstalls the release and keeps nothing", func() error { return r.Uninstall(t.Context()) })
+	progress.Require(t, "helm uninstalls the release and keeps nothing", func() error { return r.Uninstall(t.Context()) })
 	awaitLeft(t, r)
 }
 

@@ -92,14 +92,8 @@ Run it in the folder of the service, and generate code then:
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			kind.Kind, kind.ClusterScoped = args[0], !namespaced
-			module, err := scaffold.Open(directory)
+			err := changeModule(directory, func(m *scaffold.Module) error { return m.AddKind(kind) })
 			if err != nil {
-				return err
-			}
-			if err := module.AddKind(kind); err != nil {
-				return err
-			}
-			if err := module.Save(); err != nil {
 				return err
 			}
 			_, err = fmt.Fprintf(cmd.OutOrStdout(), "The service has the kind %[1]s: change %[2]s.go. Then:\n\n  make generate\n  make\n",
@@ -129,14 +123,8 @@ Run it in the folder of the service, and generate code then:
   make`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			module, err := scaffold.Open(directory)
+			err := changeModule(directory, func(m *scaffold.Module) error { return m.AddVersion(args[0]) })
 			if err != nil {
-				return err
-			}
-			if err := module.AddVersion(args[0]); err != nil {
-				return err
-			}
-			if err := module.Save(); err != nil {
 				return err
 			}
 			_, err = fmt.Fprintf(cmd.OutOrStdout(), "The service has the version %[1]s: change %[1]s/types.go, and the conversions in %[1]s.go. "+
@@ -146,6 +134,18 @@ Run it in the folder of the service, and generate code then:
 	}
 	cmd.Flags().StringVar(&directory, "directory", directory, "folder of the service")
 	return cmd
+}
+
+// changeModule changes the API service in a folder, or nothing of it.
+func changeModule(folder string, change func(*scaffold.Module) error) error {
+	module, err := scaffold.Open(folder)
+	if err == nil {
+		err = change(module)
+	}
+	if err != nil {
+		return err
+	}
+	return module.Save()
 }
 
 func sayHowToBegin(out io.Writer, service scaffold.APIService, directory string) error {

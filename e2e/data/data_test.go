@@ -50,8 +50,8 @@ func restore(t *testing.T, r *release.Release, resources []traffic.Resource) {
 	}
 	values := release.Values{"etcd": release.Values{"restore": release.Values{"snapshot": snapshot}}}
 	refused(t, "a restore while etcd runs", r.Upgrade(t.Context(), values), "first scale it and the services to 0")
-	step(t, "everything stops", func() error { return stopAll(t.Context(), r) })
-	step(t, "helm restores "+snapshot, func() error { return r.Upgrade(t.Context(), values) })
+	progress.Require(t, "everything stops", func() error { return stopAll(t.Context(), r) })
+	progress.Require(t, "helm restores "+snapshot, func() error { return r.Upgrade(t.Context(), values) })
 	for _, resource := range resources {
 		awaitCode(t, r, resource.Path("default", "kept"), http.StatusOK)
 		awaitCode(t, r, resource.Path("default", "lost"), http.StatusNotFound)
@@ -59,7 +59,7 @@ func restore(t *testing.T, r *release.Release, resources []traffic.Resource) {
 			t.Errorf("a resourceVersion of %s is %d, want more than %d", resource.Plural, version, last)
 		}
 	}
-	step(t, "etcd starts once more", func() error {
+	progress.Require(t, "etcd starts once more", func() error {
 		_, err := r.HostKubectl(t.Context(), "", "delete", "pod", r.Name+"-etcd-0")
 		return err
 	})
@@ -79,10 +79,10 @@ func restoreByCommand(t *testing.T, r *release.Release, resources []traffic.Reso
 	command := []string{"etcd", "restore-release", r.Name, snapshot}
 	_, err := r.HostTripod(t.Context(), command...)
 	refused(t, "a restore beside that of the value", err, "remove the value by helm upgrade first")
-	step(t, "helm removes the value", func() error {
+	progress.Require(t, "helm removes the value", func() error {
 		return r.Upgrade(t.Context(), release.Values{"etcd": release.Values{"restore": release.Values{"snapshot": ""}}})
 	})
-	step(t, "a dry run checks "+snapshot, func() error {
+	progress.Require(t, "a dry run checks "+snapshot, func() error {
 		said, err := r.HostTripod(t.Context(), append(command, "--dry-run")...)
 		assert.Contains(t, said, "of the etcd cluster")
 		assert.Contains(t, said, r.Name+"-core would stop")
@@ -94,7 +94,7 @@ func restoreByCommand(t *testing.T, r *release.Release, resources []traffic.Reso
 	}
 	refusedDuringARestore(t, r)
 	for _, name := range []string{"after", "after-another"} { // the second one must go beyond the first one
-		step(t, "one command restores "+snapshot, func() error {
+		progress.Require(t, "one command restores "+snapshot, func() error {
 			_, err := r.HostTripod(t.Context(), command...)
 			return err
 		})
@@ -130,22 +130,22 @@ func split(t *testing.T, r *release.Release, resources []traffic.Resource) {
 	t.Helper()
 	values := release.Values{"etcd": release.Values{"mode": "perService"}}
 	refused(t, "an etcd that would be empty", r.Upgrade(t.Context(), values), "copy them first")
-	step(t, "extensions stops and gets an etcd", func() error {
+	progress.Require(t, "extensions stops and gets an etcd", func() error {
 		return r.Upgrade(t.Context(), values, release.Values{"extensions": release.Values{"replicas": 0}})
 	})
 	// The restore raised the revisions of the source beyond what the new etcd can reach by writes.
 	empty := saveSnapshot(t, r, "etcd-extensions-snapshot")
-	step(t, "the new etcd stops", func() error {
+	progress.Require(t, "the new etcd stops", func() error {
 		return stop(t.Context(), r, "tripod-k8s.io/etcd=etcd-extensions", "statefulset/"+r.Name+"-etcd-extensions")
 	})
-	step(t, "helm restores "+empty, func() error {
+	progress.Require(t, "helm restores "+empty, func() error {
 		// Three restores have raised the source by 1, 1 and 2 thousand million, the last one from before the second one.
 		restore := release.Values{"extensionsSnapshot": empty, "bumpRevision": 5_000_000_000}
 		return r.Upgrade(t.Context(), release.Values{"etcd": release.Values{"restore": restore}})
 	})
 	custom := resources[len(resources)-1]
 	assert.Contains(t, runJob(t, r, "split-etcd"), custom.Plural+".", "the Job did not copy %s", custom.Plural)
-	step(t, "extensions starts", func() error {
+	progress.Require(t, "extensions starts", func() error {
 		return r.Upgrade(t.Context(), release.Values{"extensions": release.Values{"replicas": 1}})
 	})
 	for _, resource := range resources {
@@ -215,7 +215,7 @@ func saveSnapshot(t *testing.T, r *release.Release, cronJob string) string {
 // runJob creates a Job from a CronJob of the release, and returns the log of the complete Job.
 func runJob(t *testing.T, r *release.Release, name string) (said string) {
 	t.Helper()
-	step(t, name+" runs", func() error {
+	progress.Require(t, name+" runs", func() error {
 		_, err := r.HostKubectl(t.Context(), "", "create", "job", "--from=cronjob/"+r.Name+"-"+name, name)
 		if err == nil {
 			_, err = r.HostKubectl(t.Context(), "", "wait", "--for=condition=complete", "--timeout=3m", "job/"+name)

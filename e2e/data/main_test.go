@@ -7,10 +7,7 @@ import (
 	"context"
 	"testing"
 
-	"github.com/stretchr/testify/require"
-
 	"github.com/tripod-k8s/tripod/e2e/environment"
-	"github.com/tripod-k8s/tripod/e2e/progress"
 	"github.com/tripod-k8s/tripod/e2e/release"
 )
 
@@ -25,10 +22,4 @@ func TestMain(m *testing.M) {
 		env, tripod = e, e.Release("tripod", "tripod-system")
 		return nil
 	}, func(e *environment.Environment) error { return e.Collect(tripod) })
-}
-
-// step runs do, prints its progress, and fails the test if it fails.
-func step(t testing.TB, what string, do func() error) {
-	t.Helper()
-	require.NoError(t, progress.Step(what, do))
 }

@@ -9,8 +9,10 @@ import (
 	"io"
 	"os"
 	"sync"
+	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
 	"sigs.k8s.io/kind/pkg/log"
 )
 
@@ -44,6 +46,12 @@ func Step(what string, do func() error) error {
 	}
 	Printf("%s: %s", what, took)
 	return nil
+}
+
+// Require runs a step as Step does, and ends the test if it fails.
+func Require(t testing.TB, what string, do func() error) {
+	t.Helper()
+	require.NoError(t, Step(what, do))
 }
 
 // Logger makes kind print only warnings and errors, because steps report the rest.

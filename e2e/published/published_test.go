@@ -47,11 +47,11 @@ func publish(t *testing.T) string {
 	require.FileExists(t, filepath.Join(dist, "checksums.txt"), "make e2e-registry builds the release")
 	keys := newKeys(t)
 	key := filepath.Join(keys, "cosign.key")
-	step(t, "sign the release", func() error {
+	progress.Require(t, "sign the release", func() error {
 		_, err := run(t.Context(), goProgram(t), "run", "-C", "tools/sign", ".", "-key", key, dist)
 		return err
 	})
-	step(t, "publish it at "+registry, func() error {
+	progress.Require(t, "publish it at "+registry, func() error {
 		_, err := run(t.Context(), goProgram(t), "run", "-C", "tools/sign", "./publish", "-registry", registry, "-key", key, dist)
 		return err
 	})
@@ -107,11 +107,6 @@ func goProgram(t *testing.T) string {
 	return path
 }
 
-func step(t *testing.T, what string, do func() error) {
-	t.Helper()
-	require.NoError(t, progress.Step(what, do))
-}
-
 // cosign runs cosign with the public key of the release.
 func cosign(ctx context.Context, keys string, args ...string) (string, error) {
 	// The signature is in no public log.
@@ -150,7 +145,7 @@ func install(t *testing.T) {
 	require.NoError(t, err)
 	delete(values, "image")
 	require.NoError(t, env.Volume(t.Context(), "tripod"))
-	step(t, "helm installs oci://"+registry+"/charts/tripod", func() error { return helm(t, values) })
+	progress.Require(t, "helm installs oci://"+registry+"/charts/tripod", func() error { return helm(t, values) })
 	_, err = tripod.Connect(t.Context())
 	require.NoError(t, err)
 	require.NoError(t, tripod.AwaitReachable(t.Context()))
@@ -264,5 +259,5 @@ func lie(t *testing.T) {
 		}
 	}
 	require.NoError(t, mirrorAt(t.Context(), real))
-	step(t, "the node pulls search from the registry itself", func() error { return tripod.Settled(t.Context(), "search") })
+	progress.Require(t, "the node pulls search from the registry itself", func() error { return tripod.Settled(t.Context(), "search") })
 }

@@ -58,7 +58,7 @@ func (o *Options) validateEmulated() error {
 // stored is the minor version of Kubernetes in whose form this instance stores objects: that of the services, unless they emulate an older
 // one.
 func (o *Options) stored() *version.Version {
-	stored := version.MustParseGeneric(baseversion.DefaultKubeBinaryVersion)
+	stored := ownVersion()
 	for _, text := range o.emulated() {
 		if emulated, err := version.ParseGeneric(text); err == nil && emulated.LessThan(stored) {
 			stored = emulated
@@ -70,7 +70,7 @@ func (o *Options) stored() *version.Version {
 // checkVersion returns an error if a newer version of Kubernetes may have stored objects in the directory which this one cannot read. It
 // changes nothing.
 func (d DataDir) checkVersion() error {
-	own := version.MustParseGeneric(baseversion.DefaultKubeBinaryVersion)
+	own := ownVersion()
 	before, err := d.version()
 	if err == nil && before != nil && own.LessThan(before) {
 		return fmt.Errorf("%s has objects in the form of Kubernetes %d.%d, and this is Tripod with %s, which may not know it: "+

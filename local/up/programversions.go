@@ -48,6 +48,7 @@ func (o *Options) checkProgram(path string) error {
 	return compatible(ownVersion(), map[string]*version.Version{filepath.Base(path): of}, len(o.emulated()) > 0)
 }
 
+// ownVersion returns the version of Kubernetes of this program, as in 1.37.
 func ownVersion() *version.Version {
 	return version.MustParseGeneric(baseversion.DefaultKubeBinaryVersion)
 }

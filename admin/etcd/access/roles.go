@@ -111,7 +111,7 @@ func Roles(prefix string, table partitions.Table, services ...Service) []Role {
 	definitions := prefix + customResourceDefinitions
 	for _, name := range slices.Sorted(maps.Keys(table)) {
 		role := Role{UserOf(addresses.PartitionBackend(name)), []Range{health, compaction}}
-		if slices.ContainsFunc(table[name], func(group string) bool { return strings.HasPrefix(group, "*") }) {
+		if slices.ContainsFunc(table[name], addresses.IsPattern) {
 			// etcd limits users to ranges of keys, and the groups below a suffix are no range.
 			role.Ranges = custom(append(append(ownOf(prefix, table, name), below(prefix+apiExtensionsGroup)), taken...)...)
 		} else {
@@ -139,7 +139,7 @@ func ownOf(prefix string, table partitions.Table, except string) []Range {
 	var ranges []Range
 	for _, name := range slices.Sorted(maps.Keys(table)) {
 		for _, group := range table[name] {
-			if name != except && !strings.HasPrefix(group, "*") {
+			if name != except && !addresses.IsPattern(group) {
 				ranges = append(ranges, below(prefix+group))
 			}
 		}

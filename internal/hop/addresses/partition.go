@@ -59,6 +59,9 @@ func ValidatePatterns(patterns []string) error {
 	return nil
 }
 
+// IsPattern reports whether an entry of a list of groups stands for all groups below a suffix, and not for one group.
+func IsPattern(entry string) bool { return strings.HasPrefix(entry, "*") }
+
 // MatchGroup reports whether an API group is one that a pattern names. *.SUFFIX stands for all groups below SUFFIX, and not for SUFFIX.
 func MatchGroup(pattern, group string) bool {
 	if suffix, ok := strings.CutPrefix(pattern, "*"); ok {

@@ -20,25 +20,25 @@ func checkVersion(ctx context.Context, client *clientv3.Client, servers string) 
 	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()
 	endpoints := client.Endpoints()
-	told, silent := make(chan error, len(endpoints)), make(chan struct{}, len(endpoints))
+	decided, silent := make(chan error, len(endpoints)), make(chan struct{}, len(endpoints))
 	for _, endpoint := range endpoints {
 		go func() {
 			status, err := client.Status(ctx, endpoint)
 			switch {
 			case errors.Is(err, rpctypes.ErrPermissionDenied):
-				told <- nil
+				decided <- nil
 			case err != nil:
 				silent <- struct{}{}
 			case etcdversion.IsEtcd(status.Header):
-				told <- etcdversion.CheckSupported(status.Version)
+				decided <- etcdversion.CheckSupported(status.Version)
 			default:
-				told <- nil
+				decided <- nil
 			}
 		}()
 	}
 	for range endpoints {
 		select {
-		case err := <-told:
+		case err := <-decided:
 			if err != nil {
 				err = fmt.Errorf("etcd at %s: %w", servers, err)
 			}

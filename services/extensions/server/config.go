@@ -6,7 +6,6 @@ package server
 import (
 	"context"
 	"slices"
-	"strings"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apiextensionsapiserver "k8s.io/apiextensions-apiserver/pkg/apiserver"
@@ -17,6 +16,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/tripod-k8s/tripod/internal/backend"
+	"github.com/tripod-k8s/tripod/internal/hop/addresses"
 	"github.com/tripod-k8s/tripod/internal/service"
 	"github.com/tripod-k8s/tripod/internal/storage/etcdclient"
 	"github.com/tripod-k8s/tripod/internal/storage/placement"
@@ -59,7 +59,7 @@ func NewConfig(ctx context.Context, o *options.Completed) (*Config, error) {
 		Clients: &etcdclient.Clients{}, Shared: o.Etcd.StorageConfig, Own: o.GroupEtcds.Of, Name: o.Name,
 	}
 	own := o.OwnPartition
-	named := slices.DeleteFunc(slices.Clone(own.Table[own.Name]), func(pattern string) bool { return strings.HasPrefix(pattern, "*") })
+	named := slices.DeleteFunc(slices.Clone(own.Table[own.Name]), addresses.IsPattern)
 	if err := groups.Check(ctx, own.HasGroup, named...); err != nil {
 		return nil, err
 	}

@@ -58,8 +58,8 @@ type Searches struct {
 	objects *hub.Objects
 	changed chan struct{}
 	now     func() time.Time
-	// said is whether the log has it that there are too many. One line is enough until they can be read.
-	said bool
+	// logged is whether the log says that there are too many. One line is enough until they can be read.
+	logged bool
 
 	mu    sync.Mutex
 	known []*v1alpha1.SavedSearch
@@ -131,7 +131,7 @@ func (s *Searches) list() (all []*v1alpha1.SavedSearch, err error) {
 	if err != nil {
 		return nil, err
 	}
-	s.said = false
+	s.logged = false
 	for _, object := range list {
 		search := &v1alpha1.SavedSearch{}
 		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, search); err != nil {
@@ -151,9 +151,9 @@ func (s *Searches) list() (all []*v1alpha1.SavedSearch, err error) {
 
 // fail has the metrics say that the searches cannot be read. A kind that does not exist is no failure: there are no searches.
 func (s *Searches) fail(err error) {
-	if errors.Is(err, hub.ErrTooMany) && !s.said {
+	if errors.Is(err, hub.ErrTooMany) && !s.logged {
 		klog.ErrorS(err, "SavedSearches cannot be read, so they are not counted")
-		s.said = true
+		s.logged = true
 	}
 	if apierrors.IsNotFound(err) {
 		err = nil

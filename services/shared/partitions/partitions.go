@@ -128,7 +128,7 @@ func Overlap(a, b []string) (ofA, ofB string, ok bool) {
 
 // contains reports whether a pattern of the form *.SUFFIX matches all that another pattern does.
 func contains(pattern, other string) bool {
-	return strings.HasPrefix(pattern, "*") && addresses.MatchGroup(pattern, strings.TrimPrefix(other, "*."))
+	return addresses.IsPattern(pattern) && addresses.MatchGroup(pattern, strings.TrimPrefix(other, "*."))
 }
 
 // Of returns the partition that serves an API group, which is Default if no other does.

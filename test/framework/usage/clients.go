@@ -138,7 +138,8 @@ func (c *Clients) Failures() []string {
 	return slices.Clone(c.failures)
 }
 
-func object(resource schema.GroupVersionResource, kind, name string, fields map[string]any) *unstructured.Unstructured {
+// Object returns an object of a resource with fields.
+func Object(resource schema.GroupVersionResource, kind, name string, fields map[string]any) *unstructured.Unstructured {
 	o := &unstructured.Unstructured{Object: map[string]any{}}
 	for field, value := range fields {
 		o.Object[field] = value
@@ -153,7 +154,7 @@ func object(resource schema.GroupVersionResource, kind, name string, fields map[
 func (c *Clients) apply(ctx context.Context, name string) error {
 	maps := c.client.Resource(configMaps).Namespace(c.namespace)
 	for _, manager := range []string{"one", "other"} {
-		o := object(configMaps, "ConfigMap", "applied-"+name, map[string]any{"data": map[string]any{manager: "value"}})
+		o := Object(configMaps, "ConfigMap", "applied-"+name, map[string]any{"data": map[string]any{manager: "value"}})
 		if _, err := maps.Apply(ctx, o.GetName(), o, metav1.ApplyOptions{FieldManager: manager}); err != nil {
 			return fmt.Errorf("apply: %w", err)
 		}
@@ -170,7 +171,7 @@ func (c *Clients) apply(ctx context.Context, name string) error {
 
 func (c *Clients) useFlunders(ctx context.Context, name string) error {
 	all := c.client.Resource(flunders).Namespace(c.namespace)
-	o := object(flunders, "Flunder", name, map[string]any{"spec": map[string]any{"flunderReference": "other", "referenceType": "Flunder"}})
+	o := Object(flunders, "Flunder", name, map[string]any{"spec": map[string]any{"flunderReference": "other", "referenceType": "Flunder"}})
 	if _, err := all.Create(ctx, o, metav1.CreateOptions{}); err != nil {
 		return err
 	}
@@ -182,7 +183,7 @@ func (c *Clients) useFlunders(ctx context.Context, name string) error {
 
 // convert writes one version of a custom resource and reads the other.
 func (c *Clients) convert(ctx context.Context, name string) error {
-	o := object(oldWidgets, "Widget", name, map[string]any{"spec": map[string]any{"color": "red"}})
+	o := Object(oldWidgets, "Widget", name, map[string]any{"spec": map[string]any{"color": "red"}})
 	if _, err := c.client.Resource(oldWidgets).Namespace(c.namespace).Create(ctx, o, metav1.CreateOptions{}); err != nil {
 		return err
 	}
@@ -200,7 +201,7 @@ func (c *Clients) convert(ctx context.Context, name string) error {
 // admit creates an object that a webhook changes.
 func (c *Clients) admit(ctx context.Context, name string) error {
 	maps := c.client.Resource(configMaps).Namespace(c.namespace)
-	o := object(configMaps, "ConfigMap", "admitted-"+name, nil)
+	o := Object(configMaps, "ConfigMap", "admitted-"+name, nil)
 	o.SetLabels(map[string]string{"webhook": "yes"})
 	got, err := maps.Create(ctx, o, metav1.CreateOptions{})
 	if err != nil {

@@ -25,6 +25,7 @@ import (
 
 	"github.com/tripod-k8s/tripod/test/framework"
 	"github.com/tripod-k8s/tripod/test/framework/inventory"
+	"github.com/tripod-k8s/tripod/test/framework/usage"
 )
 
 var configMaps = schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}
@@ -149,15 +150,15 @@ func shared(namespace string) stored {
 	older.Version = "v1beta1"
 	return stored{
 		{resource: configMaps, namespace: namespace, manager: "one",
-			object: object(configMaps, "ConfigMap", "shared", map[string]any{"data": map[string]any{"one": "a"}})},
+			object: usage.Object(configMaps, "ConfigMap", "shared", map[string]any{"data": map[string]any{"one": "a"}})},
 		{resource: configMaps, namespace: namespace, manager: "other",
-			object: object(configMaps, "ConfigMap", "shared", map[string]any{"data": map[string]any{"other": "b"}})},
+			object: usage.Object(configMaps, "ConfigMap", "shared", map[string]any{"data": map[string]any{"other": "b"}})},
 		{resource: older, namespace: inventory.Namespace, manager: "one",
-			object: object(older, "Boat", "ferry", map[string]any{
+			object: usage.Object(older, "Boat", "ferry", map[string]any{
 				"metadata": map[string]any{"labels": map[string]any{"a": "b"}}, "spec": map[string]any{"length": int64(90)},
 			})},
 		{resource: inventory.Boats, namespace: inventory.Namespace, manager: "other",
-			object: object(inventory.Boats, "Boat", "ferry", map[string]any{"spec": map[string]any{"length": int64(90)}})},
+			object: usage.Object(inventory.Boats, "Boat", "ferry", map[string]any{"spec": map[string]any{"length": int64(90)}})},
 	}
 }
 
@@ -213,12 +214,4 @@ func unlimited(cluster *framework.Cluster) *rest.Config {
 	config := cluster.Admin()
 	config.QPS = -1
 	return config
-}
-
-func object(resource schema.GroupVersionResource, kind, name string, fields map[string]any) *unstructured.Unstructured {
-	o := &unstructured.Unstructured{Object: fields}
-	o.SetAPIVersion(resource.GroupVersion().String())
-	o.SetKind(kind)
-	o.SetName(name)
-	return o
 }
