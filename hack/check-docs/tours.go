@@ -19,7 +19,7 @@ var (
 )
 
 // folders are those of the repository.
-const folders = "cmd|local|admin|services|internal|lab|proto|apiservice|test|e2e|hack|tools|docs|deploy|examples"
+const folders = "cmd|console|local|admin|services|internal|lab|proto|apiservice|test|e2e|hack|tools|docs|deploy|examples"
 
 // checkTours finds the files and folders that the package comments in doc.go files name and that do not exist.
 func checkTours() (problems []string, err error) {

@@ -1,7 +1,7 @@
 // Copyright The Tripod Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Command skipped-tests lists why tests were skipped, and how many for each reason. It fails if a package failed outside of its tests, as
+// Command skipped-tests lists why tests were skipped, and how many for each reason, in at most a dozen lines. It fails if a package failed outside of its tests, as
 // when its TestMain cannot start a cluster: gotestsum runs such a package once more, without any test, and takes that for a success. The
 // command reads the output of `go test -json` from a file, which its argument or, as gotestsum has it, GOTESTSUM_JSONFILE names.
 package main
@@ -17,6 +17,9 @@ import (
 	"slices"
 	"strings"
 )
+
+// shown is the number of reasons that fit on a screen beside the summary of the tests.
+const shown = 10
 
 func main() {
 	path := os.Getenv("GOTESTSUM_JSONFILE")
@@ -39,7 +42,11 @@ func run(path string, out io.Writer) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", path, err)
 	}
-	for _, r := range reasons {
+	for i, r := range reasons {
+		if i == shown {
+			fmt.Fprintf(out, "%d more reasons are in %s\n", len(reasons)-shown, path)
+			break
+		}
 		plural := "tests"
 		if len(r.tests) == 1 {
 			plural = "test"

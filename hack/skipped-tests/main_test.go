@@ -5,8 +5,10 @@ package main
 
 import (
 	"bytes"
+	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -33,6 +35,20 @@ func TestReasonsAreCounted(t *testing.T) {
 	assert.Equal(t, `skipped 2 tests, such as TestA: mariadb is missing
 skipped 1 test, such as TestC: no reason
 `, out.String())
+}
+
+func TestReasonsFitOnAScreen(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "tests.json")
+	var events bytes.Buffer
+	for i := range shown + 2 {
+		fmt.Fprintf(&events, `{"Action":"output","Package":"p","Test":"Test%d","Output":"    a_test.go:1: reason %d\n"}`+"\n", i, i)
+		fmt.Fprintf(&events, `{"Action":"skip","Package":"p","Test":"Test%d"}`+"\n", i)
+	}
+	require.NoError(t, os.WriteFile(path, events.Bytes(), 0o600))
+	var out bytes.Buffer
+	require.NoError(t, run(path, &out))
+	assert.Equal(t, shown+1, strings.Count(out.String(), "\n"))
+	assert.Contains(t, out.String(), "2 more reasons are in "+path)
 }
 
 // gotestsum runs a package whose TestMain failed once more, without tests.

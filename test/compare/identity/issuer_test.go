@@ -17,7 +17,7 @@ import (
 	"net/http/httptest"
 	"time"
 
-	"gopkg.in/go-jose/go-jose.v2"
+	"github.com/go-jose/go-jose/v4"
 )
 
 // issuer is an OpenID Connect provider: it has a discovery document, keys, and signs what a test wants.
