@@ -4,9 +4,10 @@
 ##@ Test
 
 .PHONY: test
-test: test-unit test-integration ## Run all tests; builds what they need. With -j2, the unit tests run beside the integration tests that mostly wait.
+test: test-unit test-integration ## Run all tests; builds what they need.
 
-# The tests of the chart take longest, and so start first.
+# The tests of the chart take longest, and so start first. They run helm 850 times: beside the integration tests, each of which has a dozen processes
+# at work, they once took over half an hour instead of two minutes.
 .PHONY: test-unit
 test-unit: $(TOOLS)/gotestsum $(TOOLS)/helm $(TOOLS)/versitygw ## Run the unit tests.
 	$(TOOLS)/helm lint --strict --quiet --kube-version $(KUBE_VERSION) deploy/helm/tripod
@@ -37,8 +38,7 @@ endif
 test-waiting: build wardle controllers test-assets $(TOOLS)/gotestsum
 	@rm -rf $(RIGHTS_USED) && mkdir -p $(RIGHTS_USED)
 	$(GOTESTSUM) $(RERUN_FAILS) --packages="$(LONG_TESTS) $(API_TESTS) $$(go list ./test/... | grep -v -e /suites/upgrade$$ $(BUSY_TESTS:./%=-e /%$$) | tr '\n' ' ')" -- $(GO_TEST_FLAGS) -count=1 -p 4 -timeout 20m
-# In `make -j2 test`, they wait for the unit tests, too.
-test-busy: test-waiting $(if $(filter test,$(MAKECMDGOALS)),test-unit)
+test-busy: test-waiting
 	$(GOTESTSUM) $(RERUN_FAILS) --packages="$(BUSY_TESTS)" -- $(GO_TEST_FLAGS) -count=1 -p 1 -timeout 20m
 
 # The programs of the older version are those of its copy (docs/kubernetes-versions.md).

@@ -21,10 +21,10 @@ import (
 
 const (
 	// flood is how much is sent to a reader who stands still.
-	flood = 128 * mib
+	flood = 80 * mib
 	// underway is how much of it there may be between them. Most of that is what the kernel keeps for each of the
-	// connections.
-	underway = 96 * mib
+	// connections: up to 40 MiB on a quiet machine.
+	underway = 64 * mib
 )
 
 // expectDammed expects that a sender stands still when its reader does, and that all arrives when it reads on.
