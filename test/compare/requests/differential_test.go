@@ -31,6 +31,7 @@ func TestMain(m *testing.M) {
 type comparison struct {
 	stock, tripod *side
 	accepted      acceptedList
+	inherited     inherited
 }
 
 func start(ctx context.Context, env *framework.Environment) (*comparison, error) {
@@ -39,6 +40,9 @@ func start(ctx context.Context, env *framework.Environment) (*comparison, error)
 		return nil, err
 	}
 	c := &comparison{stock: newSide(servers[0]), tripod: newSide(servers[1])}
+	if c.inherited, err = readInherited(); err != nil {
+		return nil, err
+	}
 	if !both.AgainstStock {
 		if c.accepted, err = readAccepted("accepted.yaml"); err != nil {
 			return nil, err
@@ -106,6 +110,7 @@ func TestTripodAnswersLikeStock(t *testing.T) {
 		require.True(t, ready, "%q did not get ready, so the following requests cannot be compared", area.name)
 	}
 	if ran == len(areas) {
+		clusters.inherited.finish(t)
 		for _, entry := range clusters.accepted {
 			if !entry.occurs {
 				t.Errorf("accepted difference does not occur any more, remove it: request %q at %q", entry.Request, entry.At)
@@ -171,7 +176,7 @@ func (c *comparison) compareRequest(t *testing.T, r request) *answer {
 	}
 	var unexpected []string
 	for _, difference := range c.differences(r, stock, tripod) {
-		if !c.accepted.accepts(difference) {
+		if !c.accepted.accepts(difference) && !c.inherited.accepts(difference) {
 			unexpected = append(unexpected, difference.String())
 		}
 	}
