@@ -42,6 +42,8 @@ const (
 // exception: it is opened anew after two minutes of silence. All members of a replica that answer promptly are written in one statement.
 type Checks struct {
 	store *store.Store
+	// checking are the goroutines that ask members. They may outlive their round.
+	checking sync.WaitGroup
 
 	mu      sync.Mutex
 	members map[*Member]bool
@@ -69,8 +71,9 @@ func (c *Checks) set(m *Member, included bool) {
 	}
 }
 
-// Run checks until the context ends.
+// Run checks until the context ends. Then it waits for the members that are being asked.
 func (c *Checks) Run(ctx context.Context) {
+	defer c.checking.Wait()
 	wait.UntilWithContext(ctx, func(ctx context.Context) { c.roundAt(ctx, time.Now().Add(-dispatchTime)) }, checkInterval)
 }
 
@@ -86,10 +89,10 @@ func (c *Checks) roundAt(ctx context.Context, at time.Time) {
 			continue
 		}
 		waiting++
-		go func() {
+		c.checking.Go(func() {
 			defer m.underCheck.Store(false)
 			answers <- m.check(asking, at)
-		}()
+		})
 	}
 	c.mu.Unlock()
 	prompt := time.NewTimer(promptAnswer)

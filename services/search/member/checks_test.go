@@ -103,6 +103,30 @@ func TestAMemberThatTakesItsTimeMakesNoOtherLookOld(t *testing.T) {
 	assert.True(t, heardOf(t, s).Equal(at), "the next round does not ask it again")
 }
 
+// TestChecksEndWithThoseThatAskMembers has a member whose check outlives its round.
+func TestChecksEndWithThoseThatAskMembers(t *testing.T) {
+	slow := newMember(t, &rest.Config{Host: "http://127.0.0.1:1"}, nil)
+	slow.mu.Lock()
+	checks := NewChecks(newStore(t))
+	defer checks.add(slow)()
+	ctx, cancel := contextFor(t)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		checks.Run(ctx)
+	}()
+	require.Eventually(t, slow.underCheck.Load, time.Minute, time.Millisecond)
+	cancel()
+	select {
+	case <-done:
+		assert.Fail(t, "a member is still being asked")
+	case <-time.After(100 * time.Millisecond):
+	}
+	slow.mu.Unlock()
+	<-done
+	assert.False(t, slow.underCheck.Load())
+}
+
 // TestAMemberCanBeLookedAtWhileItRemoves has a resource whose removal takes its time.
 func TestAMemberCanBeLookedAtWhileItRemoves(t *testing.T) {
 	f, s := newFakeMember(t), newStore(t)

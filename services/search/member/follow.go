@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"k8s.io/apimachinery/pkg/watch"
@@ -19,6 +20,8 @@ var errSilent = errors.New("the watch is silent")
 
 // follow copies the events of a watch. With initial, the watch begins with a streaming list, which listing marks.
 func (s *stream) follow(ctx context.Context, initial bool, listing int64) error {
+	var beside sync.WaitGroup
+	defer beside.Wait() // its context ends before
 	ctx, end := context.WithCancelCause(ctx)
 	defer end(nil)
 	defer s.following.Store(nil)
@@ -67,7 +70,7 @@ func (s *stream) follow(ctx context.Context, initial bool, listing int64) error 
 		s.saveStatus(ctx)
 	}
 	if s.decidesRights() {
-		go s.endWhenLate(ctx, w, end)
+		beside.Go(func() { s.endWhenLate(ctx, w, end) })
 	}
 	err := s.writeAll(ctx, w, events, listing, s.silence)
 	if err != nil {

@@ -62,11 +62,11 @@ func (s *stream) listed(ctx context.Context, listing int64, resourceVersion stri
 	} else if err := s.keepTrying(ctx, func() error { return s.store.Sweep(ctx, s.target, listing, storable(resourceVersion)) }); err != nil {
 		return err
 	}
-	s.endList()
 	s.complete = listing
 	s.target.Listed, s.target.ResourceVersion = true, resourceVersion
 	s.syncing()
 	s.saveStatus(ctx)
+	s.endList()
 	return nil
 }
 

@@ -22,7 +22,7 @@ func beginList(s *store.Store) (end func()) {
 	lists.Add(1)
 	return sync.OnceFunc(func() {
 		if lists.Add(-1) == 0 {
-			go giveBack(s)
+			giveBack(s)
 		}
 	})
 }

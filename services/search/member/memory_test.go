@@ -134,3 +134,19 @@ func TestAWatchThatIsCompressedIsListed(t *testing.T) {
 	eventually(t, s, "a", "b")
 	require.Eventually(t, func() bool { return onlyStream(m).Status().Reason == notWatched }, time.Minute, 10*time.Millisecond)
 }
+
+func TestTheLastListGivesMemoryBackBeforeItEnds(t *testing.T) {
+	s := newStore(t)
+	collections := func() uint32 {
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		return m.NumForcedGC
+	}
+	first, last := beginList(s), beginList(s)
+	before := collections()
+	first()
+	assert.Equal(t, before, collections(), "another list goes on")
+	last()
+	assert.Greater(t, collections(), before)
+	last()
+}

@@ -94,15 +94,16 @@ func (m *clusterRights) isOf(now *index) bool {
 }
 
 // read reads what has changed in a cluster. Whatever is wrong with its objects closes their namespace, or the cluster, and is no error.
-func (r *Rights) read(m *clusterRights) error {
-	err := r.readAlone(m)
+func (r *Rights) read(ctx context.Context, m *clusterRights) error {
+	err := r.readAlone(ctx, m)
 	r.pool.makeRoom(nil) // others may have counted on this member while it was being read
 	return err
 }
 
-func (r *Rights) readAlone(m *clusterRights) error {
-	time.Sleep(m.rest(time.Now()))
-	r.slots <- struct{}{}
+func (r *Rights) readAlone(ctx context.Context, m *clusterRights) error {
+	if err := r.turn(ctx, m); err != nil {
+		return err
+	}
 	m.own.Lock()
 	defer m.own.Unlock()
 	before := m.state.Load()
@@ -113,13 +114,13 @@ func (r *Rights) readAlone(m *clusterRights) error {
 		m.took = m.ended.Sub(state.began)
 		<-r.slots
 	}()
-	err := r.store.ReadRights(context.Background(), m.name, func(from *access.RightsReading) error {
+	err := r.store.ReadRights(ctx, m.name, func(from *access.RightsReading) error {
 		state.generation = from.Generation
 		who, wrong := decodePolicy(from.Policy)
 		if wrong == nil {
 			state.identities, m.party, m.home = who, parties.Of(m.name, who.policy.Party), who.policy.Home
 		}
-		if err := m.update(before, from); err != nil {
+		if err := m.update(ctx, before, from); err != nil {
 			return err
 		}
 		if m.add(m, 0); wrong != nil {
@@ -143,6 +144,23 @@ func (r *Rights) readAlone(m *clusterRights) error {
 	return nil
 }
 
+// turn returns when a cluster may be read, with a slot.
+func (r *Rights) turn(ctx context.Context, m *clusterRights) error {
+	rest := time.NewTimer(m.rest(time.Now()))
+	defer rest.Stop()
+	select {
+	case <-rest.C:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	select {
+	case r.slots <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
 // rest is how long a cluster waits for its next read.
 func (m *clusterRights) rest(now time.Time) time.Duration {
 	return min(restOfReads*m.took, maxRest) - now.Sub(m.ended)
@@ -157,7 +175,7 @@ func (m *clusterRights) forget() {
 }
 
 // update reads the objects that have changed since a state.
-func (m *clusterRights) update(before *cluster, from *access.RightsReading) error {
+func (m *clusterRights) update(ctx context.Context, before *cluster, from *access.RightsReading) error {
 	after := int64(0)
 	if before != nil && m.objects != nil && m.clusterID == from.ClusterID && (len(m.closed) == 0 || time.Since(m.whole) < m.pause()) {
 		after = before.generation
@@ -169,7 +187,7 @@ func (m *clusterRights) update(before *cluster, from *access.RightsReading) erro
 	}
 	m.clusterID = from.ClusterID
 	there := map[int64]bool{}
-	whole, gone, err := from.Changes(context.Background(), after, func(o access.RBACObject) error {
+	whole, gone, err := from.Changes(ctx, after, func(o access.RBACObject) error {
 		m.remove(o.ID)
 		m.put(o)
 		if _, kept := m.objects[o.ID]; kept {

@@ -17,6 +17,7 @@ import (
 	"golang.org/x/sync/singleflight"
 
 	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/apimachinery/pkg/util/waitgroup"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/klog/v2"
 
@@ -28,6 +29,9 @@ import (
 
 // ErrUnread means that the rights of readers cannot be read. It names no cluster: readers get it.
 var ErrUnread = errors.New("the rights of readers cannot be read now: try again later")
+
+// errClosed means that the rights are closed.
+var errClosed = errors.New("search stops")
 
 const (
 	// interval is how old the list of generations may be that decides about a request, and how often Run looks for changes. A search looks by
@@ -59,6 +63,11 @@ type Rights struct {
 
 	// looks and reads let all who wait share what one of them asks the store: the generations of all clusters, and the rights of one.
 	looks, reads singleflight.Group
+	// working are the goroutines of looks and reads, and those they start. They may outlive the request that has started them: their context is
+	// work, which Close ends.
+	working waitgroup.SafeWaitGroup
+	work    context.Context
+	endWork context.CancelFunc
 	// slots bounds how many clusters are read at a time.
 	slots chan struct{}
 
@@ -78,15 +87,33 @@ type index struct {
 	began time.Time
 }
 
-// New returns the rights that a store has.
+// New returns the rights that a store has. Close them before the store.
 func New(s *store.Store) *Rights {
 	const readsAtOnce = 4
 	r := &Rights{
 		store: s, grants: newCache(maxGrants), limits: defaultLimits, slots: make(chan struct{}, readsAtOnce),
 		members: map[string]*clusterRights{},
 	}
+	r.work, r.endWork = context.WithCancel(context.Background())
 	r.pool = &pool{rights: r, of: map[*clusterRights]taken{}}
 	return r
+}
+
+// Close ends what goes on in the store, and waits for it. Nothing uses the store after that.
+func (r *Rights) Close() {
+	r.endWork()
+	r.working.Wait()
+}
+
+// owned returns a function that Close waits for, and that does nothing once the rights are closed.
+func (r *Rights) owned(do func(context.Context) error) func() (any, error) {
+	return func() (any, error) {
+		if r.working.Add(1) != nil {
+			return nil, errClosed
+		}
+		defer r.working.Done()
+		return nil, do(r.work)
+	}
 }
 
 // Run follows the store until the context ends, as long as a goroutine waits for Changed. While none does, it leaves the database alone.
@@ -133,14 +160,13 @@ func (r *Rights) look(ctx context.Context, since time.Time) (*index, error) {
 		if now := r.index.Load(); now != nil && !now.began.Before(since) {
 			return now, nil
 		}
-		look := r.looks.DoChan("", func() (any, error) {
+		look := r.looks.DoChan("", r.owned(func(ctx context.Context) (err error) {
 			now := &index{began: time.Now()}
-			var err error
-			if now.RightsIndex, err = r.store.RightsIndex(context.WithoutCancel(ctx)); err == nil {
+			if now.RightsIndex, err = r.store.RightsIndex(ctx); err == nil {
 				r.take(now)
 			}
-			return nil, err
-		})
+			return err
+		}))
 		select {
 		case <-ctx.Done():
 			return nil, ctx.Err()
@@ -159,11 +185,7 @@ func (r *Rights) take(now *index) {
 	for name, m := range r.members {
 		if _, has := now.Generations[name]; !has {
 			delete(r.members, name)
-			go func() { // it may be being read
-				m.own.Lock()
-				defer m.own.Unlock()
-				m.forget()
-			}()
+			r.forget(m)
 			r.grants.replace(name, 0)
 			gone++
 		}
@@ -181,15 +203,33 @@ func (r *Rights) take(now *index) {
 	}
 }
 
+// forget gives back the memory of a cluster that is gone. It may be being read now.
+func (r *Rights) forget(m *clusterRights) {
+	if r.working.Add(1) != nil {
+		return
+	}
+	go func() {
+		defer r.working.Done()
+		m.own.Lock()
+		defer m.own.Unlock()
+		m.forget()
+	}()
+}
+
 // begin begins to read the clusters that have changed since they were read, and returns these.
 func (r *Rights) begin(now *index) (behind []*clusterRights) {
 	for _, m := range r.all() {
 		if !m.isOf(now) {
 			behind = append(behind, m)
-			r.reads.DoChan(m.name, func() (any, error) { return nil, r.read(m) })
+			r.beginRead(m)
 		}
 	}
 	return behind
+}
+
+// beginRead begins to read a cluster, unless it is being read.
+func (r *Rights) beginRead(m *clusterRights) <-chan singleflight.Result {
+	return r.reads.DoChan(m.name, r.owned(func(ctx context.Context) error { return r.read(ctx, m) }))
 }
 
 // has reports whether a member is one that the store has, as far as this process knows.
@@ -210,9 +250,11 @@ func (r *Rights) await(ctx context.Context, m *clusterRights, now *index) {
 	for ctx.Err() == nil && !m.isOf(now) {
 		select {
 		case <-ctx.Done():
-		case done := <-r.reads.DoChan(m.name, func() (any, error) { return nil, r.read(m) }):
+		case done := <-r.beginRead(m):
 			if done.Err != nil {
-				klog.ErrorS(done.Err, "The RBAC of a cluster cannot be read", "cluster", m.name)
+				if r.work.Err() == nil {
+					klog.ErrorS(done.Err, "The RBAC of a cluster cannot be read", "cluster", m.name)
+				}
 				return
 			}
 		}

@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -271,4 +272,29 @@ func BenchmarkManyNames(b *testing.B) {
 			b.Fatal("nothing is visible")
 		}
 	}
+}
+
+// TestClosedRightsReadNothing closes rights while one cluster is being read, and another one waits for that.
+func TestClosedRightsReadNothing(t *testing.T) {
+	r := New(newStore(t).Store)
+	r.slots = make(chan struct{}, 1)
+	of := func(name string) *clusterRights {
+		return &clusterRights{name: name, limits: r.limits, place: place{pool: r.pool}}
+	}
+	slow := of("east")
+	slow.own.Lock()
+	begun := r.beginRead(slow)
+	require.Eventually(t, func() bool { return len(r.slots) == 1 }, time.Minute, time.Millisecond)
+	waiting := r.beginRead(of("west"))
+	closed := make(chan struct{})
+	go func() {
+		defer close(closed)
+		r.Close()
+	}()
+	require.Error(t, (<-waiting).Err)
+	slow.own.Unlock()
+	<-closed
+	assert.Empty(t, r.slots, "the read has ended")
+	require.ErrorIs(t, (<-begun).Err, context.Canceled)
+	require.ErrorIs(t, r.Refresh(t.Context()), errClosed)
 }

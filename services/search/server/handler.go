@@ -71,6 +71,9 @@ func (h *Handler) before(next http.Handler) *Handler {
 	return &other
 }
 
+// close ends what the handler reads for all watches. They end then.
+func (h *Handler) close() { h.watchCache.Close() }
+
 // ServeHTTP implements http.Handler.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	if name := collectionIn(req); name != "" {

@@ -82,11 +82,13 @@ func (s *server) prepare(_ context.Context, e *apiservice.Environment) error {
 	return err
 }
 
-// close closes the database.
+// close closes the database, once nothing uses it any more: what requests have begun to read may outlive them.
 func (s *server) close() error {
 	if s.store == nil {
 		return nil
 	}
+	s.handler.close()
+	s.rights.Close()
 	return s.store.Close()
 }
 

@@ -54,6 +54,8 @@ type Cache struct {
 	watches map[int64]int
 	// end stops the reader. It is nil if none runs.
 	end context.CancelFunc
+	// closed is set once none may run any more.
+	closed bool
 	// done is closed when the last reader has ended.
 	done chan struct{}
 
@@ -73,11 +75,26 @@ type Cache struct {
 	away bool
 }
 
-// New returns a watch cache for a store. It reads nothing without a subscriber.
+// New returns a watch cache for a store. It reads nothing without a subscriber. Close it before the store.
 func New(s *store.Store) *Cache {
 	return &Cache{
 		store: s, keptBytes: Memory, awayAfter: awayAfter,
 		watches: map[int64]int{}, since: map[int64]int64{}, top: -1,
+	}
+}
+
+// Close stops the reader, and waits until it has ended. Watches get ErrAway after that.
+func (f *Cache) Close() {
+	f.mu.Lock()
+	f.closed = true
+	if f.end != nil {
+		f.end()
+	}
+	done := f.done
+	f.changed.Send()
+	f.mu.Unlock()
+	if done != nil {
+		<-done
 	}
 }
 
@@ -95,7 +112,7 @@ func (f *Cache) Subscribe(kinds []int64) *Subscription {
 	for _, kind := range kinds {
 		f.watches[kind]++
 	}
-	if f.end == nil {
+	if f.end == nil && !f.closed {
 		f.start()
 	}
 	return &Subscription{cache: f, kinds: kinds, replaced: f.replaced}
@@ -111,7 +128,7 @@ func (s *Subscription) Close() {
 			delete(f.watches, kind)
 		}
 	}
-	if len(f.watches) == 0 {
+	if len(f.watches) == 0 && f.end != nil {
 		f.end()
 		f.end = nil
 	}
@@ -173,7 +190,7 @@ func (s *Subscription) kept(after int64) (h history.History, news <-chan struct{
 	switch {
 	case s.replaced != f.replaced:
 		return h, nil, false, ErrReplaced
-	case f.away:
+	case f.away || f.closed:
 		return h, nil, false, ErrAway
 	}
 	known = f.top >= after && after >= f.floor // a watch that was at the database may be ahead

@@ -226,3 +226,28 @@ func TestASlowWatchKeepsFewTransitions(t *testing.T) {
 	}
 	assert.Equal(t, 8, n)
 }
+
+func TestAClosedCacheReadsNothing(t *testing.T) {
+	f := newFixture(t)
+	pods := []int64{f.kinds["pods"]}
+	s := f.Subscribe(pods)
+	f.write(t, "pods", 1)
+	until(t, s, 0, 1)
+	_, news, err := s.Next(t.Context(), 1, nil, database.Bounds{}, always)
+	require.NoError(t, err)
+	f.Close()
+	select {
+	case <-f.done:
+	default:
+		assert.Fail(t, "the reader goes on")
+	}
+	<-news // it wakes watches
+	_, _, err = s.Next(t.Context(), 1, nil, database.Bounds{}, always)
+	require.ErrorIs(t, err, ErrAway)
+	s.Close()
+	late := f.Subscribe(pods)
+	assert.Nil(t, f.end, "no reader begins")
+	_, _, err = late.Next(t.Context(), 1, nil, database.Bounds{}, always)
+	assert.ErrorIs(t, err, ErrAway)
+	late.Close()
+}
