@@ -114,7 +114,7 @@ func (e *Environment) install(server *genericapiserver.GenericAPIServer, hooks *
 		defer e.mu.Unlock()
 		e.running = true
 		for _, follower := range e.followers {
-			go follower.RunWithContext(hook)
+			hooks.group.Go(func() { follower.RunWithContext(hook) })
 		}
 		return nil
 	})

@@ -25,7 +25,7 @@ type Hook struct {
 // hooksEnd is how long a service waits for its hooks once their context has ended. A pod has 30 seconds for everything.
 const hooksEnd = 10 * time.Second
 
-// hooks are the hooks of a service while it runs. They own the goroutines of the hooks.
+// hooks are the hooks of a service while it runs. They own the goroutines of the hooks, and those that follow the service's own objects.
 type hooks struct {
 	all   []Hook
 	group sync.WaitGroup
@@ -63,6 +63,6 @@ func (h *hooks) wait() error {
 	case <-ended:
 		return nil
 	case <-time.After(hooksEnd):
-		return fmt.Errorf("a hook goes on %s after its context has ended", hooksEnd)
+		return fmt.Errorf("a hook, or a handler of events of own objects, goes on %s after its context has ended", hooksEnd)
 	}
 }

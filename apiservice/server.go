@@ -164,6 +164,9 @@ func (c *config) abandon(err error) error {
 	for _, storage := range c.opened {
 		storage.Destroy()
 	}
+	if c.backend != nil {
+		c.backend.Close()
+	}
 	return errors.Join(err, c.generic.SecureServing.Listener.Close(), c.options.service.close())
 }
 

@@ -16,16 +16,21 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/spf13/pflag"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/registry/rest"
 	genericapiserver "k8s.io/apiserver/pkg/server"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes/fake"
+	"k8s.io/client-go/tools/cache"
 	"k8s.io/kube-openapi/pkg/common"
 )
 
@@ -117,6 +122,41 @@ func TestAServiceHasStages(t *testing.T) {
 	go func() { <-serving; stop() }()
 	require.NoError(t, Run(ctx, s.noted(serving), clusterOf(t)...))
 	assert.Equal(t, []string{"validate", "prepare, with a client: true", "configure, complete: true", "storage", "hook", "hook ends", "close"}, s.done)
+}
+
+// TestAServiceIsClosedAfterTheEventsOfItsObjects has an event whose handler still runs when the hooks have ended.
+func TestAServiceIsClosedAfterTheEventsOfItsObjects(t *testing.T) {
+	s, serving := &stages{}, make(chan struct{})
+	service := s.noted(serving)
+	handled, hookEnded, closed := make(chan struct{}), make(chan struct{}), make(chan struct{})
+	service.Prepare = func(_ context.Context, e *Environment) error {
+		client := fake.NewClientset(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "a"}})
+		informer := informers.NewSharedInformerFactory(client, 0).Core().V1().ConfigMaps().Informer()
+		e.followers = append(e.followers, informer)
+		_, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{AddFunc: func(any) {
+			close(handled)
+			<-hookEnded
+			select {
+			case <-closed:
+			case <-time.After(time.Second): // the service waits
+			}
+			s.note("event")
+		}})
+		return err
+	}
+	run, end := service.Hooks[0].Run, service.Close
+	service.Hooks[0].Run = func(ctx context.Context, e *Environment) error {
+		defer close(hookEnded)
+		return run(ctx, e)
+	}
+	service.Close = func() error {
+		defer close(closed)
+		return end()
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	go func() { <-serving; <-handled; stop() }()
+	require.NoError(t, Run(ctx, service, clusterOf(t)...))
+	assert.Equal(t, []string{"hook ends", "event", "close"}, s.done[len(s.done)-3:])
 }
 
 func TestWhatFailsIsClosed(t *testing.T) {

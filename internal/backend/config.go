@@ -6,6 +6,7 @@ package backend
 import (
 	"context"
 	"fmt"
+	"sync"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -43,7 +44,7 @@ type Settings struct {
 	Initializers func(*Config) ([]admission.PluginInitializer, error)
 }
 
-// Config is what a backend is built from.
+// Config is what a backend is built from. It has goroutines from the start: close it, unless a Server that it was made for runs.
 type Config struct {
 	// Generic is the configuration of the API server.
 	Generic *genericapiserver.RecommendedConfig
@@ -56,45 +57,66 @@ type Config struct {
 	informers *service.Informers
 	// inFlight counts requests.
 	inFlight *feed.Counter
+
+	// group are the goroutines of the backend, also those of its Server, and end ends those of the configuration.
+	group sync.WaitGroup
+	end   context.CancelFunc
 }
 
 // NewConfig builds the configuration that kube-apiserver builds for its CRD server. kube-apiserver takes namespaces, Services, webhooks,
 // policies, flow schemas and authorization from the same process; here they come from core.
 func NewConfig(ctx context.Context, o *Options, others Neighbours, s Settings) (*Config, error) {
+	ctx, end := context.WithCancel(ctx)
 	c := &Config{
 		Generic:  genericapiserver.NewRecommendedConfig(s.Codecs),
 		options:  o,
-		others:   newLinks(ctx, o, others, s.Serves),
+		others:   newLinks(o, others, s.Serves),
 		inFlight: &feed.Counter{},
+		end:      end,
 	}
-	if err := c.applyOptions(s.API); err != nil {
+	c.others.start(ctx, &c.group, o, others)
+	if err := c.apply(ctx, s); err != nil {
+		c.Close()
 		return nil, err
+	}
+	return c, nil
+}
+
+// Close ends the goroutines of the backend, and waits for them.
+func (c *Config) Close() {
+	c.end()
+	c.group.Wait()
+}
+
+func (c *Config) apply(ctx context.Context, s Settings) error {
+	if err := c.applyOptions(s.API); err != nil {
+		return err
 	}
 	if err := s.Access(&c.Generic.Config, c.others.core.Config(link.Fail)); err != nil {
-		return nil, err
+		return err
 	}
 	var err error
-	if c.Services, err = loopback.NewServiceResolver(c.informers, o.EndpointRouting); err != nil {
-		return nil, err
+	if c.Services, err = loopback.NewServiceResolver(c.informers, c.options.EndpointRouting); err != nil {
+		return err
 	}
 	kinds := loopback.NewKinds(s.Admission)
 	whole, err := c.others.wholeConfig(&c.Generic.Config, kinds)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	go kinds.Run(ctx)
+	c.group.Go(func() { kinds.Run(ctx) })
 	c.WebhookClients = webhook.NewDefaultAuthenticationInfoResolverWrapper(nil, c.Generic.EgressSelector, whole, c.Generic.TracerProvider)
 	var initializers []admission.PluginInitializer
 	if s.Initializers != nil {
 		if initializers, err = s.Initializers(c); err != nil {
-			return nil, err
+			return err
 		}
 	}
 	if err := c.applyAdmission(s.Admission, whole, initializers); err != nil {
-		return nil, err
+		return err
 	}
 	c.inFlight.ApplyTo(&c.Generic.Config)
-	return c, nil
+	return nil
 }
 
 func (c *Config) applyOptions(api service.API) error {

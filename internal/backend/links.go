@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"sync"
 
 	"go.opentelemetry.io/otel/trace"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -31,21 +32,23 @@ type links struct {
 	served *loopback.Served
 }
 
-// newLinks returns links that follow the backends file, if there is one, until the context ends. own says what the service certainly
-// serves.
-func newLinks(ctx context.Context, o *Options, others Neighbours, own func(schema.GroupVersion) bool) *links {
-	l := &links{
+// newLinks returns links to where the other services are now. own says what the service certainly serves.
+func newLinks(o *Options, others Neighbours, own func(schema.GroupVersion) bool) *links {
+	return &links{
 		core:       link.New("core", others.Core, o.ServiceTrust),
 		aggregator: link.NewAggregator(others.Aggregator, o.ServiceTrust),
 		served:     loopback.NewServed(own),
 	}
-	go l.core.Run(ctx)
-	go l.core.FollowReplicas(ctx)
-	go l.aggregator.Run(ctx)
+}
+
+// start follows the replicas of the other services, and the backends file if there is one, until the context ends.
+func (l *links) start(ctx context.Context, group *sync.WaitGroup, o *Options, others Neighbours) {
+	group.Go(func() { l.core.Run(ctx) })
+	group.Go(func() { l.core.FollowReplicas(ctx) })
+	group.Go(func() { l.aggregator.Run(ctx) })
 	if o.BackendsFile != "" {
-		go addresses.WatchBackends(ctx, o.BackendsFile, others.Backends, l.follow)
+		group.Go(func() { addresses.WatchBackends(ctx, o.BackendsFile, others.Backends, l.follow) })
 	}
-	return l
 }
 
 // follow updates the addresses of the other services.

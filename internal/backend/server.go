@@ -42,7 +42,11 @@ func (c *Config) NewServer(api *genericapiserver.GenericAPIServer, own *service.
 }
 
 // Run serves until the context ends, and then shuts down. publish gives the publisher what the replica serves, now and when that changes.
+// When Run returns, the backend is closed.
 func (s *Server) Run(ctx context.Context, ports *service.Ports, publish func(Publisher) error) error {
+	defer s.Close()
+	ctx, end := context.WithCancel(ctx)
+	defer end()
 	prepared := s.api.PrepareRun()
 	ports.Probes.Serve(s.api.Handler.NonGoRestfulMux)
 	if err := publish(s.publisher); err != nil {
@@ -52,7 +56,7 @@ func (s *Server) Run(ctx context.Context, ports *service.Ports, publish func(Pub
 	if ports.GRPC == nil {
 		return prepared.RunWithContext(ctx)
 	}
-	go s.settings.Follow(ctx, s.publisher.SetSettings)
+	s.group.Go(func() { s.settings.Follow(ctx, s.publisher.SetSettings) })
 	server := rpc.NewServer(&s.options.ServiceTrust, []string{trust.Aggregator}, s.Generic.TracerProvider)
 	s.publisher.Register(server)
 	server.Health.SetServingStatus("", healthv1.HealthCheckResponse_SERVING)
@@ -64,7 +68,7 @@ func (s *Server) Run(ctx context.Context, ports *service.Ports, publish func(Pub
 		s.publisher.SetReady(failing)
 	})
 	ports.Probes.Serve(readiness)
-	go readiness.Follow(ctx)
+	s.group.Go(func() { readiness.Follow(ctx) })
 	return rpc.Beside{
 		API:      prepared.RunWithContext,
 		Server:   server,

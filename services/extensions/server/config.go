@@ -61,6 +61,7 @@ func NewConfig(ctx context.Context, o *options.Completed) (*Config, error) {
 	own := o.OwnPartition
 	named := slices.DeleteFunc(slices.Clone(own.Table[own.Name]), addresses.IsPattern)
 	if err := groups.Check(ctx, own.HasGroup, named...); err != nil {
+		config.Close()
 		return nil, err
 	}
 	return &Config{

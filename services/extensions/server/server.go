@@ -33,6 +33,15 @@ type Server struct {
 
 // New builds the server.
 func New(c *Config) (*Server, error) {
+	s, err := newServer(c)
+	if err != nil {
+		c.backend.Close()
+		return nil, err
+	}
+	return s, nil
+}
+
+func newServer(c *Config) (*Server, error) {
 	// Paths without a handler are 404 only once all CustomResourceDefinitions are known, and 503 before.
 	notFound := notfoundhandler.New(c.backend.Generic.Serializer, genericapifilters.NoMuxAndDiscoveryIncompleteKey)
 	api, err := c.newDefinitions(genericapiserver.NewEmptyDelegateWithCustomHandler(notFound))
