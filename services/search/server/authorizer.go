@@ -51,12 +51,13 @@ func (h *hubAuthorizer) Authorize(ctx context.Context, a authorizer.Attributes) 
 	if n == nil {
 		n = nestedIn("GET", a.GetPath(), false)
 	}
-	if n == nil || !a.IsResourceRequest() {
+	if n == nil || n.class == classCollection || !a.IsResourceRequest() {
 		decision, reason, err := h.next.Authorize(ctx, a)
 		switch {
-		case err == nil && isCollection(a):
+		case n == nil || err != nil:
+		case n.class == classCollection:
 			return h.collection(ctx, a, decision, reason)
-		case err == nil && n != nil && decision == authorizer.DecisionAllow:
+		case decision == authorizer.DecisionAllow:
 			return h.discovery(ctx, a, n.Cluster, reason)
 		}
 		return decision, reason, err
@@ -64,7 +65,7 @@ func (h *hubAuthorizer) Authorize(ctx context.Context, a authorizer.Attributes) 
 	if n.Cluster != "" {
 		audit.AddAuditAnnotation(ctx, clusterAudit, n.Cluster)
 	}
-	if isReview(n) {
+	if n.class == classReview {
 		// As in any cluster, the policy says who may ask. What is asked about is decided later.
 		decision, reason, err := h.next.Authorize(ctx, a)
 		if decision != authorizer.DecisionAllow || err != nil {
@@ -83,7 +84,7 @@ func (h *hubAuthorizer) Authorize(ctx context.Context, a authorizer.Attributes) 
 			return accessSetFrom(ctx)
 		})
 	}
-	if n.Info.Subresource == relationsSubresource && a.GetVerb() == "get" && n.Cluster != "" {
+	if n.class == classRelations && a.GetVerb() == "get" && n.Cluster != "" {
 		return h.relations(ctx, a, n)
 	}
 	return h.nested(ctx, a, n)
@@ -225,11 +226,6 @@ func (h *hubAuthorizer) discovery(ctx context.Context, a authorizer.Attributes, 
 	}
 	storeAccessSet(ctx, accessSet)
 	return authorizer.DecisionAllow, reason, nil
-}
-
-func isCollection(a authorizer.Attributes) bool {
-	return a.IsResourceRequest() && a.GetVerb() == "get" && a.GetAPIGroup() == v1beta1.GroupVersion.Group &&
-		a.GetResource() == "collectionresources" && a.GetSubresource() == "" && a.GetName() != ""
 }
 
 // granted returns what the policy of the hub says about one cluster, or about all if the name is empty. An allowed request is for all

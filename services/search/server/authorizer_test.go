@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
@@ -176,5 +177,54 @@ func TestAPathIsReadOnce(t *testing.T) {
 	assert.Equal(t, "east", n.Cluster)
 	assert.Nil(t, nestedOf(ctx, strings.Replace(path, "east", "west", 1)))
 	assert.Nil(t, nestedOf(ctx, ""))
-	assert.Nil(t, nestedOf(t.Context(), path), "without WithRequestState, each reads the path itself")
+	assert.Nil(t, nestedOf(t.Context(), path), "without WithRequestState")
+
+	answer := httptest.NewRecorder()
+	NewHandler(newStore(t), nil, http.NotFoundHandler()).ServeHTTP(answer, httptest.NewRequest(http.MethodGet, path, nil))
+	assert.Contains(t, answer.Body.String(), "404 page not found", "the handler reads no path")
+}
+
+func TestAPathHasOneClass(t *testing.T) {
+	for path, want := range map[string]Nested{
+		"resources/apis/apps/v1/deployments":                                              {class: classObjects},
+		"resources/clusters/a/api/v1/nodes/n":                                             {class: classObjects},
+		"resources/clusters/a/api/v1/namespaces/x/pods/p/relations":                       {class: classRelations},
+		"resources/clusters/a/api/v1/namespaces/x/relations":                              {class: classRelations},
+		"resources/clusters/a/api/v1/namespaces/x/pods/p/log":                             {class: classSubresource},
+		"resources/clusters/a/apis/authorization.k8s.io/v1/selfsubjectaccessreviews":      {class: classReview},
+		"resources/clusters/a/apis/authorization.k8s.io/v1/selfsubjectaccessreviews/name": {class: classObjects},
+		"collectionresources/any":                                                         {class: classCollection, collection: "any"},
+		"resources/clusters":                                                              {class: classClusters},
+		"resources/clusters/":                                                             {class: classClusters},
+		"resources/clusters//api/v1/pods":                                                 {class: classClusters},
+		"resources/clusters/a/clusters":                                                   {class: classOther},
+		"resources/openapi/v3":                                                            {class: classOpenAPI},
+		"resources/clusters/a/openapi/v3/apis/apps/v1":                                    {class: classOpenAPI, document: "apis/apps/v1"},
+		"resources/openapi/v31":                                                           {class: classOther},
+		"resources/api":                                                                   {class: classDiscovery, discovered: discovered{core: true}},
+		"resources/clusters/a/api/v1": {
+			class: classDiscovery, discovered: discovered{true, schema.GroupVersion{Version: "v1"}},
+		},
+		"resources/clusters/a/apis/": {class: classDiscovery},
+		"resources/apis/apps":        {class: classDiscovery, discovered: discovered{GroupVersion: schema.GroupVersion{Group: "apps"}}},
+		"resources/apis/apps/v1": {
+			class: classDiscovery, discovered: discovered{GroupVersion: schema.GroupVersion{Group: "apps", Version: "v1"}},
+		},
+		"resources/apis//v1":           {class: classOther},
+		"resources/version":            {class: classVersion},
+		"resources/clusters/a/healthz": {class: classHealth},
+		"resources/":                   {class: classOther},
+		"resources/clusters/a":         {class: classOther},
+		"resources/metrics":            {class: classOther},
+	} {
+		n := nestedIn(http.MethodGet, "/apis/clusterpedia.io/v1beta1/"+path, false)
+		if assert.NotNil(t, n, path) {
+			got := Nested{class: n.class, collection: n.collection, document: n.document, discovered: n.discovered}
+			assert.Equal(t, want, got, path)
+		}
+	}
+	for _, path := range []string{"resources", "collectionresources", "collectionresources/", "collectionresources/any/x"} {
+		assert.Nil(t, nestedIn(http.MethodGet, "/apis/clusterpedia.io/v1beta1/"+path, false), path)
+	}
+	assert.Nil(t, nestedIn(http.MethodPost, "/apis/clusterpedia.io/v1beta1/collectionresources/any", false))
 }

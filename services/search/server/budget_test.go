@@ -169,7 +169,7 @@ func later(h http.Handler, path, name string) (code func() int) {
 		reader := &user.DefaultInfo{Name: name}
 		ctx := withRequestState(request.WithUser(req.Context(), reader))
 		storeAccessSet(ctx, rights.Unlimited(reader))
-		h.ServeHTTP(answer, req.WithContext(request.WithRequestInfo(ctx, &request.RequestInfo{APIGroup: "clusterpedia.io", APIVersion: "v1beta1"})))
+		h.ServeHTTP(answer, classified(req.WithContext(ctx)))
 		answered <- answer.code
 	}()
 	return func() int { return <-answered }

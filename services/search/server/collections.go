@@ -95,15 +95,6 @@ func unknownCollection(name string) error {
 	return apierrors.NewNotFound(v1beta1.GroupVersion.WithResource("collectionresources").GroupResource(), name)
 }
 
-// collectionIn returns the collection that a request is for, or nothing.
-func collectionIn(req *http.Request) (name string) {
-	name, of := strings.CutPrefix(req.URL.Path, collectionsPrefix)
-	if !of || req.Method != http.MethodGet || strings.Contains(name, "/") {
-		return ""
-	}
-	return name
-}
-
 // collection answers with the objects of a collection.
 func (h *Handler) collection(w http.ResponseWriter, req *http.Request, name string) error {
 	as, err := accepted(req)

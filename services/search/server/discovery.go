@@ -10,7 +10,6 @@ import (
 	"io"
 	"net/http"
 	"slices"
-	"strings"
 
 	"github.com/munnerz/goautoneg"
 
@@ -35,31 +34,24 @@ func (h *Handler) discover(w http.ResponseWriter, req *http.Request, n *Nested) 
 	if err != nil {
 		return err
 	}
-	parts := strings.Split(strings.Trim(n.Path, "/"), "/")
-	legacy := parts[0] == "api"
-	if !legacy && parts[0] != "apis" || len(parts) > 3 || legacy && len(parts) > 2 {
-		return notFound(n.Path + " is not served for clusters")
-	}
-	kinds = slices.DeleteFunc(kinds, func(k streams.Kind) bool { return legacy != (k.Group == "") })
+	of := n.discovered
+	kinds = slices.DeleteFunc(kinds, func(k streams.Kind) bool { return of.core != (k.Group == "") })
 	switch {
-	case len(parts) == 1 && wantsAggregated(req):
+	case of.Empty() && wantsAggregated(req):
 		return h.writeJSON(w, req, jsonType+";g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList", aggregated(kinds))
-	case len(parts) == 1 && legacy:
+	case of.Empty() && of.core:
 		return h.writeJSON(w, req, jsonType, metav1.APIVersions{TypeMeta: metav1.TypeMeta{Kind: "APIVersions"}, Versions: []string{"v1"}})
-	case len(parts) == 1:
+	case of.Empty():
 		return h.writeJSON(w, req, jsonType, metav1.APIGroupList{TypeMeta: metav1.TypeMeta{Kind: "APIGroupList", APIVersion: "v1"},
 			Groups: groups(kinds)})
-	case len(parts) == 2 && !legacy:
+	case of.Version == "":
 		all := groups(kinds)
-		if i := slices.IndexFunc(all, func(g metav1.APIGroup) bool { return g.Name == parts[1] }); i >= 0 {
+		if i := slices.IndexFunc(all, func(g metav1.APIGroup) bool { return g.Name == of.Group }); i >= 0 {
 			return h.writeJSON(w, req, jsonType, all[i])
 		}
-		return notFound("no cluster has the group " + parts[1])
+		return notFound("no cluster has the group " + of.Group)
 	}
-	gv := schema.GroupVersion{Version: parts[len(parts)-1]}
-	if !legacy {
-		gv.Group = parts[1]
-	}
+	gv := of.GroupVersion
 	list := metav1.APIResourceList{TypeMeta: metav1.TypeMeta{Kind: "APIResourceList", APIVersion: "v1"}, GroupVersion: gv.String(),
 		APIResources: []metav1.APIResource{}}
 	for _, k := range kinds {

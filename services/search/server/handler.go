@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"strings"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -20,7 +19,6 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/tripod-k8s/tripod/internal/service"
-	"github.com/tripod-k8s/tripod/services/search/apis/search/v1beta1"
 	"github.com/tripod-k8s/tripod/services/search/options"
 	"github.com/tripod-k8s/tripod/services/search/query"
 	"github.com/tripod-k8s/tripod/services/search/rights"
@@ -74,18 +72,9 @@ func (h *Handler) before(next http.Handler) *Handler {
 // close ends what the handler reads for all watches. They end then.
 func (h *Handler) close() { h.watchCache.Close() }
 
-// ServeHTTP implements http.Handler.
+// ServeHTTP implements http.Handler. It answers what RequestInfo has found.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, req *http.Request) {
-	if name := collectionIn(req); name != "" {
-		if err := h.collection(w, req, name); err != nil {
-			writeError(w, req, v1beta1.GroupVersion.Group, v1beta1.GroupVersion.Version, err)
-		}
-		return
-	}
 	n := nestedOf(req.Context(), req.URL.Path)
-	if n == nil {
-		n = nestedIn(req.Method, req.URL.Path, isWatch(req.URL.Query()))
-	}
 	if n == nil {
 		h.next.ServeHTTP(w, req)
 		return
@@ -97,15 +86,12 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 
 // answer answers a nested request. An error is for the client, before anything was written.
 func (h *Handler) answer(w http.ResponseWriter, req *http.Request, n *Nested) error {
-	if n.Path == "/clusters" || n.Cluster == "" && strings.HasPrefix(req.URL.Path, clustersPrefix) {
-		return h.clusters(w, req)
-	}
 	if n.Cluster != "" {
 		has, err := h.store.HasCluster(req.Context(), n.Cluster)
 		if err != nil {
 			return asStatus(req.Context(), err)
 		}
-		if has && (!n.Info.IsResourceRequest || isReview(n)) {
+		if has && (!n.Info.IsResourceRequest || n.class == classReview) {
 			v, err := accessSetFrom(req.Context())
 			if err != nil {
 				return err
@@ -116,24 +102,35 @@ func (h *Handler) answer(w http.ResponseWriter, req *http.Request, n *Nested) er
 			return notFound(fmt.Sprintf("cluster %q is not searched", n.Cluster))
 		}
 	}
-	if isOpenAPI(n.Path) {
-		return h.openAPI(w, req, n)
-	}
-	switch {
-	case isReview(n):
-		return h.review(w, req, n)
-	case n.Info.Subresource == relationsSubresource:
+	//exhaustive:enforce
+	switch n.class {
+	case classObjects:
+		return h.objects(w, req, n)
+	case classRelations:
 		return h.relations(w, req, n)
-	case n.Info.Subresource != "":
+	case classSubresource:
 		return noSubresource(n)
-	case n.Info.IsResourceRequest:
-	case n.Path == versionPath:
-		return h.version(w, req, n)
-	case isHealth(n.Path):
-		return health(w, req)
-	default:
+	case classReview:
+		return h.review(w, req, n)
+	case classCollection:
+		return h.collection(w, req, n.collection)
+	case classClusters:
+		return h.clusters(w, req)
+	case classOpenAPI:
+		return h.openAPI(w, req, n)
+	case classDiscovery:
 		return h.discover(w, req, n)
+	case classVersion:
+		return h.version(w, req, n)
+	case classHealth:
+		return health(w, req)
+	case classOther:
 	}
+	return notFound(n.Path + " is not served for clusters")
+}
+
+// objects answers a request for objects.
+func (h *Handler) objects(w http.ResponseWriter, req *http.Request, n *Nested) error {
 	switch n.Info.Verb {
 	case "get":
 		return h.get(w, req, n)

@@ -255,9 +255,8 @@ func TestAnswersOfManyPartsTakeLittleMemory(t *testing.T) {
 		top := peak(func() {
 			req := httptest.NewRequest(http.MethodGet, "/apis/clusterpedia.io/v1beta1/"+of.path, nil)
 			req.Header.Set("Accept", of.accept)
-			info := &request.RequestInfo{APIGroup: "clusterpedia.io", APIVersion: "v1beta1"}
 			answer := &counted{header: http.Header{}}
-			h.ServeHTTP(answer, req.WithContext(request.WithRequestInfo(asAdministrator(req.Context()), info)))
+			h.ServeHTTP(answer, byAdministrator(req))
 			code = answer.code
 		})
 		assert.Equal(t, http.StatusOK, code)

@@ -18,11 +18,6 @@ import (
 // openAPIPath is where clients ask for OpenAPI v3, as at any API server: kubectl explain does.
 const openAPIPath = "/openapi/v3"
 
-// isOpenAPI reports whether a nested path is one of OpenAPI v3.
-func isOpenAPI(path string) bool {
-	return path == openAPIPath || strings.HasPrefix(path, openAPIPath+"/")
-}
-
 // openAPI answers with the documents of a cluster, or of all clusters: then each is that of the cluster that was added first.
 func (h *Handler) openAPI(w http.ResponseWriter, req *http.Request, n *Nested) error {
 	if req.Method != http.MethodGet && req.Method != http.MethodHead {
@@ -32,8 +27,7 @@ func (h *Handler) openAPI(w http.ResponseWriter, req *http.Request, n *Nested) e
 	if err != nil {
 		return err
 	}
-	path := strings.Trim(strings.TrimPrefix(n.Path, openAPIPath), "/")
-	if path == "" {
+	if n.document == "" {
 		return h.writeJSON(w, req, jsonType, index(digests))
 	}
 	// Before it reads, it holds memory for a document of the largest size, 16 MiB by default, and then gives back what that did not need.
@@ -42,9 +36,9 @@ func (h *Handler) openAPI(w http.ResponseWriter, req *http.Request, n *Nested) e
 	if err := memory.charge(most); err != nil {
 		return err
 	}
-	compressed, err := h.store.Schema(req.Context(), digests[path])
+	compressed, err := h.store.Schema(req.Context(), digests[n.document])
 	if errors.Is(err, streams.ErrNoDocument) {
-		return notFound("no cluster has OpenAPI for " + path)
+		return notFound("no cluster has OpenAPI for " + n.document)
 	}
 	if err == nil {
 		err = memory.charge(int64(len(compressed)) - most)
@@ -54,7 +48,7 @@ func (h *Handler) openAPI(w http.ResponseWriter, req *http.Request, n *Nested) e
 	}
 	header := w.Header()
 	header.Set("Content-Type", jsonType)
-	header.Set("Etag", strconv.Quote(digests[path]))
+	header.Set("Etag", strconv.Quote(digests[n.document]))
 	header.Set("Vary", "Accept-Encoding")
 	var document io.Reader = bytes.NewReader(compressed)
 	if acceptsGzip(req) {

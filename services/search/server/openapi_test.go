@@ -23,7 +23,7 @@ func TestClientsReadOpenAPIBelowThePrefix(t *testing.T) {
 	require.NoError(t, s.PutSchema(t.Context(), "west", "api/v1", "1", []byte(`{"of": "west"}`)))
 	h := NewHandler(s, nil, http.NotFoundHandler())
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
-		h.ServeHTTP(w, req.WithContext(asAdministrator(req.Context())))
+		h.ServeHTTP(w, byAdministrator(req))
 	}))
 	defer server.Close()
 	for cluster, want := range map[string]map[string]string{
@@ -63,7 +63,7 @@ func TestOpenAPIIsCompressedForThoseWhoAcceptIt(t *testing.T) {
 		req := httptest.NewRequest(http.MethodGet, "/apis/clusterpedia.io/v1beta1/resources/openapi/v3/api/v1", nil)
 		req.Header.Set("Accept-Encoding", accept)
 		answer := httptest.NewRecorder()
-		h.ServeHTTP(answer, req.WithContext(asAdministrator(req.Context())))
+		h.ServeHTTP(answer, byAdministrator(req))
 		assert.Equal(t, want, answer.Header().Get("Content-Encoding"), accept)
 		if want == "" {
 			assert.JSONEq(t, `{"of": "east"}`, answer.Body.String())

@@ -44,7 +44,7 @@ func withRequestState(ctx context.Context) context.Context {
 	return context.WithValue(ctx, requestStateKey{}, &requestState{})
 }
 
-// storeNested stores the request that is inside of a request.
+// storeNested stores the request that is inside of a request, or the collection that a request is for.
 func storeNested(ctx context.Context, n *Nested) {
 	if state, ok := ctx.Value(requestStateKey{}).(*requestState); ok {
 		state.nested.Store(n)

@@ -94,6 +94,18 @@ func asAdministrator(ctx context.Context) context.Context {
 	return ctx
 }
 
+// byAdministrator returns a request as it reaches a handler, from a user who may see everything.
+func byAdministrator(req *http.Request) *http.Request {
+	return classified(req.WithContext(asAdministrator(req.Context())))
+}
+
+// classified returns a request with what RequestInfo has read of it.
+func classified(req *http.Request) *http.Request {
+	info := &request.RequestInfo{Path: req.URL.Path, APIGroup: "clusterpedia.io", APIVersion: "v1beta1"}
+	RequestInfo(req, info)
+	return req.WithContext(request.WithRequestInfo(req.Context(), info))
+}
+
 // ask sends a request to a handler.
 func ask(t *testing.T, h http.Handler, method, path, accept string) (answer *httptest.ResponseRecorder, warnings []string) {
 	t.Helper()
@@ -102,10 +114,9 @@ func ask(t *testing.T, h http.Handler, method, path, accept string) (answer *htt
 	if accept != "" {
 		req.Header.Set("Accept", accept)
 	}
-	info := &request.RequestInfo{APIGroup: "clusterpedia.io", APIVersion: "v1beta1"}
-	req = req.WithContext(warning.WithWarningRecorder(request.WithRequestInfo(asAdministrator(req.Context()), info), recorder))
+	req = byAdministrator(req)
 	answer = httptest.NewRecorder()
-	h.ServeHTTP(answer, req)
+	h.ServeHTTP(answer, req.WithContext(warning.WithWarningRecorder(req.Context(), recorder)))
 	return answer, recorder.warnings
 }
 

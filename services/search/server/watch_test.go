@@ -18,7 +18,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apiserver/pkg/endpoints/request"
 
 	"github.com/tripod-k8s/tripod/services/search/apis/search/v1beta1"
 	"github.com/tripod-k8s/tripod/services/search/store"
@@ -55,8 +54,7 @@ func serverOf(t *testing.T, h http.Handler) string {
 // forAdministrator has all requests come from a user who may see everything.
 func forAdministrator(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
-		info := &request.RequestInfo{APIGroup: "clusterpedia.io", APIVersion: "v1beta1"}
-		h.ServeHTTP(w, req.WithContext(request.WithRequestInfo(asAdministrator(req.Context()), info)))
+		h.ServeHTTP(w, byAdministrator(req))
 	})
 }
 
