@@ -7,7 +7,7 @@
 //   - docs/architecture.md has one row for each package and each module of tools.
 //   - Each `make TARGET` on a page has a target. In CONTRIBUTING.md and test/README.md, each command has the packages, tests, benchmarks
 //     and files that it names.
-//   - The files and folders that a doc.go names exist.
+//   - The files and folders that a doc.go names exist. That of a service has a section about how the service starts.
 //   - docs/search-reference.md has each reason of the conditions of search.
 //   - No page, script or comment has a word for an actor without a name, or verbs of people for programs (words.go).
 package main

@@ -21,6 +21,11 @@ var (
 // folders are those of the repository.
 const folders = "cmd|console|local|admin|services|internal|lab|proto|apiservice|test|e2e|hack|tools|docs|deploy|examples"
 
+// tourOfService is the tour of a service. Each has the section start, because all services start alike.
+var tourOfService = regexp.MustCompile(`^services/[^/]+/doc\.go$`)
+
+const start = "# From flags to a server"
+
 // checkTours finds the files and folders that the package comments in doc.go files name and that do not exist.
 func checkTours() (problems []string, err error) {
 	tours, err := lines("git", "ls-files", "--cached", "--others", "--exclude-standard", "doc.go", "*/doc.go")
@@ -31,6 +36,9 @@ func checkTours() (problems []string, err error) {
 		source, err := os.ReadFile(tour)
 		if err != nil {
 			return nil, err
+		}
+		if tourOfService.MatchString(tour) && !strings.Contains(string(source), "\n// "+start+"\n") {
+			problems = append(problems, tour+": no section "+start)
 		}
 		for _, name := range missing(path.Dir(tour), string(source)) {
 			problems = append(problems, fmt.Sprintf("%s: no such file or folder: %s", tour, name))

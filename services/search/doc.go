@@ -8,6 +8,18 @@
 // Search owns the API group clusterpedia.io. It copies the objects of clusters, its members, into a database, and answers searches from
 // there. It needs no etcd. The cluster that it is part of is a member, too.
 //
+// # From flags to a server
+//
+// All services start in the same way (internal/service/lifecycle.go). Search is an API service of the SDK (apiservice), which has most of
+// the steps. In the order in which a replica runs them:
+//
+//   - options/options.go has the flags. Validate finds what is wrong with them.
+//   - server/service.go describes search to the SDK: its API group, its storages, its check of readiness, and its hook.
+//   - server/server.go prepares the parts: the database, which need not answer yet, the rights of readers, the handler, the copier.
+//   - server/nested.go puts the handler and the authorizer of search into the handler chain.
+//   - The hook of server/server.go runs beside the requests: it gives the database its schema, and copies clusters.
+//   - When the hook has ended, server/server.go closes the database, after all that still reads it.
+//
 // # The way of an object
 //
 //   - pediaclusters/controller.go follows PediaClusters, and writes their states. The cluster itself needs none.
@@ -17,8 +29,8 @@
 //
 // # The way of a search
 //
-//   - server/nested.go reads the path: the request inside of the request.
-//   - server/authorizer.go decides, by the policy of the hub.
+//   - server/nested.go reads the path: the request inside of the request, and what it asks for.
+//   - server/authorizer.go decides: by the policy of the hub, and if that has no opinion, by the RBAC of each cluster (rights).
 //   - query reads the parameters.
 //   - store/search.go makes SQL of them, with store/database.
 //   - server/list.go writes the answer: the objects as they are, a table (tables), or metadata.

@@ -21,7 +21,7 @@ import (
 // Name is the name of the service.
 const Name = list.Search
 
-// Service returns the service. Its life, in order: flags, prepare, requests and copyClusters, close.
+// Service returns the service. Its life, in order: flags, prepare, configure, requests and beside them run, close.
 func Service() apiservice.Service {
 	s := &server{options: options.New()}
 	return apiservice.Service{
