@@ -76,7 +76,7 @@ func (c *Check) note(ctx context.Context) {
 	for _, name := range notes {
 		code, answer, err := c.Health(ctx, "/readyz/"+name)
 		if err == nil && code == http.StatusInternalServerError {
-			c.say(Warning, strings.TrimSpace(name+": "+strings.TrimPrefix(answer, "internal server error: ")))
+			c.report(Warning, strings.TrimSpace(name+": "+strings.TrimPrefix(answer, "internal server error: ")))
 		}
 	}
 }
@@ -89,7 +89,7 @@ func (c *Check) object(ctx context.Context, s subject) (err error) {
 	if err != nil {
 		return fmt.Errorf("cannot create %s: %w", what, err)
 	}
-	c.say("created", what)
+	c.report("created", what)
 	deleted := false
 	defer func() {
 		if !deleted {
@@ -118,8 +118,8 @@ func (c *Check) object(ctx context.Context, s subject) (err error) {
 	if _, err := client.Get(ctx, made.GetName(), metav1.GetOptions{}); !apierrors.IsNotFound(err) {
 		return fmt.Errorf("%s is there after it was deleted: %w", what, errorOr(err, "it can be read"))
 	}
-	c.say("deleted", what)
-	c.say("watched", what)
+	c.report("deleted", what)
+	c.report("watched", what)
 	return nil
 }
 
@@ -139,7 +139,7 @@ func (c *Check) readAndChange(ctx context.Context, client dynamic.ResourceInterf
 	if len(list.Items) != 1 {
 		return fmt.Errorf("%d objects are listed where %s should be alone", len(list.Items), what)
 	}
-	c.say("read", what)
+	c.report("read", what)
 
 	if err := s.set(read, after); err != nil {
 		return err
@@ -151,7 +151,7 @@ func (c *Check) readAndChange(ctx context.Context, client dynamic.ResourceInterf
 	if err := s.holds(changed, after); err != nil {
 		return fmt.Errorf("%s is not as it was changed: %w", what, err)
 	}
-	c.say("changed", what)
+	c.report("changed", what)
 	return nil
 }
 
@@ -166,7 +166,7 @@ func (c *Check) cleanUp(ctx context.Context, client dynamic.ResourceInterface, m
 	return nil
 }
 
-func (c *Check) say(done, what string) { c.Report(Step{Done: done, What: what}) }
+func (c *Check) report(done, what string) { c.Report(Step{Done: done, What: what}) }
 
 // expect waits for an event.
 func expect(ctx context.Context, events watch.Interface, want watch.EventType, what string) error {

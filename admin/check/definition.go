@@ -66,13 +66,13 @@ func (c *Check) defined(ctx context.Context, do func() error) (err error) {
 		if cleanUpErr := c.cleanUp(ctx, client, made); cleanUpErr != nil {
 			err = errors.Join(err, cleanUpErr)
 		} else if err == nil {
-			c.say("deleted", what)
+			c.report("deleted", what)
 		}
 	}()
 	if err := c.established(ctx, client, made); err != nil {
 		return fmt.Errorf("%s is not established: %w", what, err)
 	}
-	c.say("defined", what)
+	c.report("defined", what)
 	return do()
 }
 

@@ -62,7 +62,7 @@ func (c *Check) checkKubelets(ctx context.Context) error {
 			minor, count[minor], example[minor], oldest, newest)
 		switch {
 		case minor < oldest:
-			c.say(Warning, found)
+			c.report(Warning, found)
 		case newest < minor:
 			tooNew = append(tooNew, found)
 		}

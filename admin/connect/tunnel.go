@@ -32,7 +32,7 @@ type Tunnel struct {
 	release  *Release
 	config   *rest.Config
 	client   kubernetes.Interface
-	say      func(string)
+	progress func(string)
 	listener net.Listener
 	pods     *pods
 
@@ -52,13 +52,13 @@ type Options struct {
 	Client kubernetes.Interface
 	// Port is one of 127.0.0.1; 0 means any that is free.
 	Port int
-	// Say is called with what happens to the tunnel, for people.
-	Say func(line string)
+	// Progress is called with a line about each change of the tunnel.
+	Progress func(line string)
 }
 
 // Open returns when the tunnel leads to a pod, or with the reason why it cannot. [Tunnel.Close] ends it.
 func Open(ctx context.Context, r *Release, o Options) (_ *Tunnel, err error) {
-	t := &Tunnel{release: r, config: o.Config, client: o.Client, say: o.Say}
+	t := &Tunnel{release: r, config: o.Config, client: o.Client, progress: o.Progress}
 	address := net.JoinHostPort("127.0.0.1", strconv.Itoa(o.Port))
 	if t.listener, err = net.Listen("tcp", address); err != nil {
 		if errors.Is(err, syscall.EADDRINUSE) {
@@ -150,11 +150,11 @@ func (t *Tunnel) follow(ctx context.Context, current *forward) {
 		if ctx.Err() != nil {
 			break
 		}
-		t.say(fmt.Sprintf("The pod %s %s", current.pod, reason))
+		t.progress(fmt.Sprintf("The pod %s %s", current.pod, reason))
 		t.use(nil)
 		current.retire()
 		if next := t.reconnect(ctx, current.pod); next != nil {
-			t.say("Connected through the pod " + next.pod)
+			t.progress("Connected through the pod " + next.pod)
 			t.use(next)
 			current = next
 		}
@@ -189,7 +189,7 @@ func (t *Tunnel) reconnect(ctx context.Context, avoid string) *forward {
 		}
 		if ctx.Err() == nil && shown != err.Error() {
 			shown = err.Error()
-			t.say("Trying again: " + shown)
+			t.progress("Trying again: " + shown)
 		}
 		t.pods.wait(ctx, backoff)
 		backoff = min(2*backoff, maxBackoff)
@@ -207,7 +207,7 @@ func (t *Tunnel) accept(ctx context.Context) {
 			return
 		}
 		if err != nil { // such as too many open files
-			t.say("Cannot accept a connection: " + err.Error())
+			t.progress("Cannot accept a connection: " + err.Error())
 			select {
 			case <-time.After(time.Second):
 			case <-ctx.Done():

@@ -134,7 +134,7 @@ func (e *Explanation) route(ctx context.Context, client kubernetes.Interface, u 
 	if owner == routing.Unknown && gv == (schema.GroupVersion{}) { // the list of groups, whatever APIServices there are
 		owner = routing.Aggregator
 	}
-	e.say(owner, named, gv, forbidden)
+	e.describe(owner, named, gv, forbidden)
 	return nil
 }
 
@@ -152,8 +152,8 @@ func groupVersion(path string) schema.GroupVersion {
 	return schema.GroupVersion{}
 }
 
-// say says who serves a path, and why.
-func (e *Explanation) say(owner routing.Owner, named *apiregistrationv1.APIService, gv schema.GroupVersion, forbidden bool) {
+// describe sets which service serves a path, and why.
+func (e *Explanation) describe(owner routing.Owner, named *apiregistrationv1.APIService, gv schema.GroupVersion, forbidden bool) {
 	e.Service, e.Known = string(owner), true
 	switch {
 	case forbidden && owner != routing.Aggregator && gv != (schema.GroupVersion{}):

@@ -92,7 +92,7 @@ func pediaCluster(name string, annotations map[string]string, spec *v1alpha2.Clu
 }
 
 // Add creates the PediaCluster, and reports how far search is. It leaves nothing behind if search cannot use the spec.
-func (a *Addition) Add(ctx context.Context, clusters dynamic.ResourceInterface, spec *v1alpha2.ClusterSpec, say func(string)) error {
+func (a *Addition) Add(ctx context.Context, clusters dynamic.ResourceInterface, spec *v1alpha2.ClusterSpec, report func(string)) error {
 	object, err := pediaCluster(a.Name, nil, spec)
 	if err != nil {
 		return err
@@ -104,10 +104,10 @@ func (a *Addition) Add(ctx context.Context, clusters dynamic.ResourceInterface, 
 	case err != nil:
 		return withoutSearch(err)
 	case !a.Wait:
-		say("search will copy " + a.Name)
+		report("search will copy " + a.Name)
 		return nil
 	}
-	err = follow(ctx, clusters, a.Name, 0, say)
+	err = follow(ctx, clusters, a.Name, 0, report)
 	if unusable := (*unusableError)(nil); errors.As(err, &unusable) {
 		if err := clusters.Delete(ctx, a.Name, metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
 			return fmt.Errorf("search cannot use %s, and it cannot be removed again: %w", a.Name, err)
@@ -132,7 +132,7 @@ func (e *unusableError) Error() string {
 
 // follow reports how far search is with a cluster until all of it is copied. It fails if search cannot use its PediaCluster for longer than
 // patience: what this names may be so new that search has not read it yet.
-func follow(ctx context.Context, clusters dynamic.ResourceInterface, name string, patience time.Duration, say func(string)) error {
+func follow(ctx context.Context, clusters dynamic.ResourceInterface, name string, patience time.Duration, report func(string)) error {
 	shown, usable := "", time.Now()
 	for {
 		cluster, err := look(ctx, clusters, name)
@@ -141,9 +141,9 @@ func follow(ctx context.Context, clusters dynamic.ResourceInterface, name string
 		}
 		if err == nil {
 			p := progressOf(cluster.Status)
-			if p.says != shown {
-				say(p.says)
-				shown = p.says
+			if p.message != shown {
+				report(p.message)
+				shown = p.message
 			}
 			if p.done {
 				return nil
@@ -151,7 +151,7 @@ func follow(ctx context.Context, clusters dynamic.ResourceInterface, name string
 			if !p.invalid {
 				usable = time.Now()
 			} else if time.Since(usable) >= patience {
-				return &unusableError{name, p.says}
+				return &unusableError{name, p.message}
 			}
 		}
 		select {
@@ -172,18 +172,18 @@ func look(ctx context.Context, clusters dynamic.ResourceInterface, name string) 
 
 // progress is how far search is with a cluster.
 type progress struct {
-	says          string
+	message       string
 	done, invalid bool
 	// copied of resources have all of their objects in search, and failing ones are not copied.
 	copied, resources, failing int
 }
 
 func progressOf(status v1alpha2.ClusterStatus) progress {
-	p := progress{says: "waiting for search"}
+	p := progress{message: "waiting for search"}
 	if validated := meta.FindStatusCondition(status.Conditions, v1alpha2.Validated); validated == nil {
 		return p
 	} else if validated.Status != metav1.ConditionTrue {
-		return progress{says: validated.Message, invalid: true}
+		return progress{message: validated.Message, invalid: true}
 	}
 	for _, group := range status.SyncResources {
 		for _, resource := range group.Resources {
@@ -204,23 +204,23 @@ func progressOf(status v1alpha2.ClusterStatus) progress {
 	complete := fresh != nil && (fresh.Status == metav1.ConditionTrue || fresh.Reason == v1alpha2.Stale)
 	switch {
 	case healthy == nil || healthy.Status != metav1.ConditionTrue:
-		p.says = "search has not reached the cluster"
+		p.message = "search has not reached the cluster"
 		if complete {
-			p.says = "search does not reach the cluster now, and answers from its last copy"
+			p.message = "search does not reach the cluster now, and answers from its last copy"
 		}
 		if healthy != nil && healthy.Message != "" {
-			p.says += ": " + healthy.Message
+			p.message += ": " + healthy.Message
 		}
 	case p.resources == 0:
-		p.says = "search asks the cluster what it has"
+		p.message = "search asks the cluster what it has"
 	default:
-		p.says = fmt.Sprintf("%d of %d resources are copied", p.copied, p.resources)
+		p.message = fmt.Sprintf("%d of %d resources are copied", p.copied, p.resources)
 		failing := "cannot be copied"
 		if complete && p.failing > 0 {
-			p.says, failing = fmt.Sprintf("all %d resources are copied", p.resources), "not kept up to date now"
+			p.message, failing = fmt.Sprintf("all %d resources are copied", p.resources), "not kept up to date now"
 		}
 		if p.failing > 0 {
-			p.says += fmt.Sprintf(", %d %s (kubectl get pediaclusters -o yaml says why)", p.failing, failing)
+			p.message += fmt.Sprintf(", %d %s (kubectl get pediaclusters -o yaml says why)", p.failing, failing)
 		}
 		p.done = p.copied+p.failing == p.resources
 	}
@@ -255,7 +255,7 @@ func List(ctx context.Context, clusters dynamic.ResourceInterface) ([]Cluster, e
 		all = append(all, Cluster{
 			Name: c.Name, Ready: meta.IsStatusConditionTrue(c.Status.Conditions, v1alpha2.Ready),
 			Version: c.Status.Version, Server: c.Status.APIServer,
-			Resources: p.resources, Copied: p.copied, Message: p.says,
+			Resources: p.resources, Copied: p.copied, Message: p.message,
 		})
 	}
 	slices.SortFunc(all, func(a, b Cluster) int { return strings.Compare(a.Name, b.Name) })

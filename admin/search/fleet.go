@@ -75,8 +75,8 @@ type Fleet struct {
 	Resources []string
 	// DryRun changes nothing. Wait is whether to wait until the objects are copied.
 	DryRun, Wait bool
-	// Say prints the progress of the command.
-	Say func(string)
+	// Progress prints the progress of the command.
+	Progress func(string)
 
 	hub side
 	// hubUID identifies the hub.
@@ -200,7 +200,7 @@ func (f *Fleet) add(ctx context.Context, one *Added) (err error) {
 		return err
 	}
 	one.Account, one.Secret = f.Namespace+"/"+name, f.SecretNamespace+"/"+name
-	f.Say(one.Name + ": creating an account for search, with the login of context " + one.Context)
+	f.Progress(one.Name + ": creating an account for search, with the login of context " + one.Context)
 	defer func() {
 		if err != nil {
 			err = withLeft(err, undo(ctx, one.Changes))
@@ -332,7 +332,7 @@ func (f *Fleet) putCluster(ctx context.Context, hub *side, one *Added, name stri
 // await waits until a cluster is copied, and takes it back if search cannot use it.
 func (f *Fleet) await(ctx context.Context, one *Added) error {
 	clusters := f.hub.client.Resource(clusterResource)
-	err := follow(ctx, clusters, one.Name, patience, func(line string) { f.Say(one.Name + ": " + line) })
+	err := follow(ctx, clusters, one.Name, patience, func(line string) { f.Progress(one.Name + ": " + line) })
 	if unusable := (*unusableError)(nil); errors.As(err, &unusable) {
 		err = withLeft(fmt.Errorf("%w; search must run with --secret-namespace %s", err, f.SecretNamespace), undo(ctx, one.Changes))
 	}

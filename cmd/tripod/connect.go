@@ -130,7 +130,7 @@ func (o *connection) run(ctx context.Context, name string, command []string, out
 		return err
 	}
 	tunnel, err := connect.Open(connecting, release, connect.Options{
-		Config: config, Client: client, Port: o.port, Say: func(line string) { fmt.Fprintln(news, line) },
+		Config: config, Client: client, Port: o.port, Progress: func(line string) { fmt.Fprintln(news, line) },
 	})
 	if err != nil {
 		return err
@@ -148,7 +148,7 @@ func (o *connection) run(ctx context.Context, name string, command []string, out
 	case len(command) > 0:
 		err = runConnected(ctx, path, command, signals)
 	default:
-		if err = o.say(out, entry, tunnel, path); err == nil {
+		if err = o.printUse(out, entry, tunnel, path); err == nil {
 			<-signals
 		}
 	}
@@ -171,8 +171,8 @@ func holdSignals() (signals <-chan os.Signal, letGo func()) {
 	}
 }
 
-// say says how to use the connection.
-func (o *connection) say(out io.Writer, entry *kubeconfig.Entry, tunnel *connect.Tunnel, path string) error {
+// printUse prints how to use the connection.
+func (o *connection) printUse(out io.Writer, entry *kubeconfig.Entry, tunnel *connect.Tunnel, path string) error {
 	use := "  export KUBECONFIG=" + path
 	if o.merge {
 		use = fmt.Sprintf("  kubectl --context %s get namespaces   # the current context of %s", entry.Name, path)

@@ -137,7 +137,7 @@ func (a *addition) withAccounts(ctx context.Context, cmd *cobra.Command) (err er
 	if a.Hub, err = toHub(a.hub); err != nil {
 		return err
 	}
-	a.Say = progressTo(cmd.ErrOrStderr())
+	a.Progress = progressTo(cmd.ErrOrStderr())
 	err = a.Add(ctx, all)
 	name := func(one *search.Added) string { return one.Name }
 	return cmp.Or(err, printList(cmd.OutOrStdout(), a.format, all, name, search.PrintAdded))

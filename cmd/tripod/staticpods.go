@@ -97,13 +97,13 @@ func writeStaticPods(ctx context.Context, out io.Writer, pods kubeapiserver.Stat
 	if err != nil {
 		return fmt.Errorf("%s: %w", manifest, err)
 	}
-	say := func(line string) {
+	progress := func(line string) {
 		fmt.Fprintln(out, line)
 	}
 	for _, note := range made.Notes {
-		say("note: " + note)
+		progress("note: " + note)
 	}
-	if err := kubeapiserver.Rollout(ctx, output, made.Manifests, say); err != nil {
+	if err := kubeapiserver.Rollout(ctx, output, made.Manifests, progress); err != nil {
 		return err
 	}
 	return made.RemoveOthers()

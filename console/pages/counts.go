@@ -98,7 +98,7 @@ func (c *console) counts(ctx context.Context, q query.Query) (model, error) {
 // countedGroup returns the row of a group, with a link to its objects.
 func countedGroup(q query.Query, group v1beta1.CountedGroup) (countedRow, error) {
 	row := countedRow{Count: group.Count}
-	narrow, says := q.Objects(), true
+	narrow, narrows := q.Objects(), true
 	values := group.Values
 	for _, by := range q.Values("count") {
 		n := 1
@@ -116,12 +116,12 @@ func countedGroup(q query.Query, group v1beta1.CountedGroup) (countedRow, error)
 		row.Cells = append(row.Cells, orNone(value))
 		var is bool
 		narrow, is = narrowed(narrow, by, value)
-		says = says && is
+		narrows = narrows && is
 	}
 	if len(values) > 0 {
 		return row, fmt.Errorf("search answers with %d values of a group", len(group.Values))
 	}
-	if says {
+	if narrows {
 		row.Link, row.Label = linkTo(narrow, ""), strings.Join(row.Cells, ", ")
 	}
 	return row, nil

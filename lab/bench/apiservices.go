@@ -83,7 +83,7 @@ type failover struct {
 func (o *options) measureAPIServices(ctx context.Context, r *report) error {
 	r.APIServices = o.newAPIServices()
 	return inRounds(o.rounds, r.APIServices.sides, func(round int, s side) error {
-		o.say("API services, round %d of %d: %s", round, o.rounds, s.Name)
+		o.logf("API services, round %d of %d: %s", round, o.rounds, s.Name)
 		if err := s.apiServiceRound(ctx, o, r.APIServices); err != nil {
 			return fmt.Errorf("API services: %s: %w", s.Name, err)
 		}

@@ -103,7 +103,7 @@ func (s side) runCrowd(ctx context.Context, o *options, crds []*apiextensionsv1.
 	if err := f.heapProfiles(ctx, filepath.Join(o.artifacts, "profiles", crowdPart)); err != nil {
 		return nil, err
 	}
-	o.say("CRDs: %s: replicas are added", s.Name)
+	o.logf("CRDs: %s: replicas are added", s.Name)
 	var added []process.Process
 	for _, name := range s.addedReplicas() {
 		one, err := f.add(ctx, name)
@@ -166,11 +166,11 @@ func (f *fixture) phases(ctx context.Context, o *options, crds []*apiextensionsv
 		c.Memory[state], c.Memory[peak], err = process.MemoryOf(f.servers)
 		return err
 	}
-	o.say("CRDs: %s: quiet", f.side.Name)
+	o.logf("CRDs: %s: quiet", f.side.Name)
 	if err := quiet(before, idle); err != nil {
 		return err
 	}
-	o.say("CRDs: %s: %d are created", f.side.Name, len(crds))
+	o.logf("CRDs: %s: %d are created", f.side.Name, len(crds))
 	c.Began[install] = time.Now()
 	if err := f.install(ctx, crds); err != nil {
 		return err
@@ -178,7 +178,7 @@ func (f *fixture) phases(ctx context.Context, o *options, crds []*apiextensionsv
 	if err := quiet(between, installed); err != nil {
 		return err
 	}
-	o.say("CRDs: %s: OpenAPI is read", f.side.Name)
+	o.logf("CRDs: %s: OpenAPI is read", f.side.Name)
 	c.Began[openAPI] = time.Now()
 	if err := f.readOpenAPI(ctx); err != nil {
 		return err

@@ -57,7 +57,7 @@ func (r *report) writeDocs(path string) error {
 
 // garbageCollection says what each side has set.
 func (r *report) garbageCollection() []string {
-	var said []string
+	var notes []string
 	for _, s := range r.sides {
 		settings := r.GarbageCollection[s.Name]
 		var each []string
@@ -65,16 +65,16 @@ func (r *report) garbageCollection() []string {
 			each = append(each, service+" "+settings[service])
 		}
 		if len(each) > 0 {
-			said = append(said, s.Name+": "+strings.Join(each, ", "))
+			notes = append(notes, s.Name+": "+strings.Join(each, ", "))
 		}
 	}
-	return said
+	return notes
 }
 
 // notable lists what differs from stock by more than a little.
 func (r *report) notable(differs func(float64) bool) []string {
 	ours := r.sides[len(r.sides)-1].Name
-	var said []string
+	var notes []string
 	for _, one := range r.Rows {
 		var each []string
 		for _, what := range []measure{cpuPerRequest, cpuWhenBusy, cpuPerEvent, p50, p99, p999} {
@@ -86,10 +86,10 @@ func (r *report) notable(differs func(float64) bool) []string {
 			each = append(each, fmt.Sprintf("%s ×%.2f", perSecond, ratio))
 		}
 		if len(each) > 0 {
-			said = append(said, fmt.Sprintf("%s (%s, %s): %s", one.name(), one.Resource, one.Credentials, strings.Join(each, ", ")))
+			notes = append(notes, fmt.Sprintf("%s (%s, %s): %s", one.name(), one.Resource, one.Credentials, strings.Join(each, ", ")))
 		}
 	}
-	return said
+	return notes
 }
 
 var colors = map[string]string{stock: "#c0392b", tripod: "#2471a3"}

@@ -45,7 +45,7 @@ func (f *fixture) mallocs(ctx context.Context) (float64, error) {
 	}
 	found := mallocsLine.FindSubmatch(profile)
 	if found == nil {
-		return 0, errors.New("the heap profile does not tell how often memory was allocated")
+		return 0, errors.New("the heap profile lacks the number of allocations")
 	}
 	return strconv.ParseFloat(string(found[1]), 64)
 }

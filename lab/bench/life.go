@@ -125,7 +125,7 @@ func (s shape) live(ctx context.Context, o *options, profile time.Duration) (_ *
 	}{
 		{empty, p.resting}, {join, p.joinNodes}, {running, p.runPods}, {full, p.resting}, {herded, p.herd}, {rolled, p.roll}, {deleted, p.delete}, {again, p.resting},
 	} {
-		o.say("%s: %s", s.Name, phase.name)
+		o.logf("%s: %s", s.Name, phase.name)
 		do := phase.do
 		if profile > 0 {
 			do = p.profiled(filepath.Join(o.artifacts, "profiles", strings.ReplaceAll(phase.name, " ", "-")), strings.ReplaceAll(s.Name, "/", "-"), profile, do)

@@ -29,7 +29,7 @@ func TestShapes(t *testing.T) {
 
 func TestLivesAreComparedPhaseByPhase(t *testing.T) {
 	phase := func(cpu, p99 float64) *life {
-		suffered := &suffered{LeaseAge: p99 / 2, ToldToWait: 3}
+		suffered := &suffered{LeaseAge: p99 / 2, Throttled: 3}
 		return &life{Phases: []lived{{Name: join, Seconds: 2, CPU: map[string]float64{core: cpu, aggregator: cpu}, P99: p99, Suffered: suffered}}}
 	}
 	shapes, err := parseShapes("stock,1/1/1,2/3/2")

@@ -39,8 +39,8 @@ const (
 
 // suffered is what a herd did to the cluster.
 type suffered struct {
-	// Refused counts lists and watches that were not answered with 200, and ToldToWait those with 429. Ended counts watches that ended early.
-	Refused, ToldToWait, Ended int64
+	// Refused counts lists and watches that were not answered with 200, and Throttled those with 429. Ended counts watches that ended early.
+	Refused, Throttled, Ended int64
 	// LeaseAge is how old the oldest Lease of a node was at most, in seconds. NodesLost is how many nodes were not ready at most.
 	LeaseAge  float64
 	NodesLost int
@@ -67,9 +67,9 @@ func (p *population) herd(ctx context.Context) error {
 	all.Go(lead)
 	all.Go(func() { p.lookAtNodes(ctx) })
 	var synced sync.WaitGroup
-	var counts struct{ refused, toldToWait, ended atomic.Int64 }
+	var counts struct{ refused, throttled, ended atomic.Int64 }
 	defer func() {
-		p.suffered.Refused, p.suffered.ToldToWait, p.suffered.Ended = counts.refused.Load(), counts.toldToWait.Load(), counts.ended.Load()
+		p.suffered.Refused, p.suffered.Throttled, p.suffered.Ended = counts.refused.Load(), counts.throttled.Load(), counts.ended.Load()
 	}()
 	for range herdInformers {
 		synced.Add(1)
@@ -86,7 +86,7 @@ func (p *population) herd(ctx context.Context) error {
 					counts.ended.Add(1)
 					continue
 				case errors.As(err, &status) && status.Code == http.StatusTooManyRequests:
-					counts.toldToWait.Add(1)
+					counts.throttled.Add(1)
 				default:
 					counts.refused.Add(1)
 				}
@@ -198,7 +198,7 @@ func (l *lives) herdTable() table.Table {
 		of   func(suffered) float64
 	}{
 		{"requests refused", func(s suffered) float64 { return float64(s.Refused) }},
-		{"requests told to come again (429)", func(s suffered) float64 { return float64(s.ToldToWait) }},
+		{"requests that got 429", func(s suffered) float64 { return float64(s.Throttled) }},
 		{"watches ended", func(s suffered) float64 { return float64(s.Ended) }},
 		{"oldest Lease of a node, seconds", func(s suffered) float64 { return s.LeaseAge }},
 		{"nodes not ready", func(s suffered) float64 { return float64(s.NodesLost) }},

@@ -63,7 +63,7 @@ func (o *options) compareLives(ctx context.Context) (err error) {
 			if condition != alone && !s.alone() {
 				return nil // several replicas on one machine are about memory, which no neighbour changes
 			}
-			o.say("round %d of %d, neighbour %s: %s", round, o.rounds, condition, s.Name)
+			o.logf("round %d of %d, neighbour %s: %s", round, o.rounds, condition, s.Name)
 			return o.under(condition, func() error {
 				one, err := s.live(ctx, o, 0)
 				l.Lives[condition][s.Name] = append(l.Lives[condition][s.Name], one)
@@ -76,7 +76,7 @@ func (o *options) compareLives(ctx context.Context) (err error) {
 	if o.profile > 0 {
 		for _, s := range o.shapes {
 			if s.alone() {
-				o.say("profiles: %s", s.Name)
+				o.logf("profiles: %s", s.Name)
 				if _, err := s.live(ctx, o, o.profile); err != nil {
 					return err
 				}

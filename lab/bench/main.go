@@ -69,7 +69,7 @@ func (o *options) measure(ctx context.Context, r *report) (err error) {
 	}
 	if len(r.Rows) == 0 && (o.run.MatchString(startPart) || len(selected) > 0) {
 		if err := inRounds(o.rounds, o.sides, func(round int, s side) error {
-			o.say("round %d of %d: %s", round, o.rounds, s.Name)
+			o.logf("round %d of %d: %s", round, o.rounds, s.Name)
 			return s.round(ctx, o, r, selected)
 		}); err != nil {
 			return err
@@ -179,7 +179,7 @@ func (o *options) profiles(ctx context.Context, selected []workload) error {
 			if s.Name == noise {
 				continue
 			}
-			o.say("profiles: %s %v", s.Name, pass.kinds)
+			o.logf("profiles: %s %v", s.Name, pass.kinds)
 			if err := s.profilesOf(ctx, o, selected, pass.duration, pass.args, pass.kinds); err != nil {
 				return err
 			}
@@ -235,6 +235,6 @@ func (o *options) write(r *report) error {
 	return errors.Join(refused, err)
 }
 
-func (o *options) say(format string, args ...any) {
+func (o *options) logf(format string, args ...any) {
 	fmt.Fprintf(o.progress, "%s "+format+"\n", append([]any{time.Now().Format(time.TimeOnly)}, args...)...)
 }

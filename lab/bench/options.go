@@ -110,7 +110,7 @@ func parse(args []string) (*options, error) {
 		return nil, errors.New("-sides and -variant select nothing, or -docs is given, which is about Tripod as it is shipped")
 	}
 	if o.docs != "" && *shapes == "" && !slices.ContainsFunc(o.sides, func(s side) bool { return s.Name == noise }) {
-		return nil, errors.New("-docs needs " + noise + " among -sides: without it, no reader can tell what a ratio means")
+		return nil, errors.New("-docs needs " + noise + " among -sides: without it, readers cannot judge a ratio")
 	}
 	if *shapes != "" {
 		o.shapes, err = parseShapes(*shapes)

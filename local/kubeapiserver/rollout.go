@@ -29,15 +29,15 @@ const (
 )
 
 // Rollout writes static pods to the directory of the kubelet's manifests, and removes those of replicas that are no longer wanted. If a
-// service has several replicas, it changes one after the other, and waits for each, so that the others serve meanwhile. say gets a line
-// about what  happens.
-func Rollout(ctx context.Context, dir string, manifests []Manifest, say func(string)) error {
-	return rollout{dir, say, ready}.write(ctx, manifests)
+// service has several replicas, it changes one after the other, and waits for each, so that the others serve meanwhile. progress gets
+// a line for each change.
+func Rollout(ctx context.Context, dir string, manifests []Manifest, progress func(string)) error {
+	return rollout{dir, progress, ready}.write(ctx, manifests)
 }
 
 type rollout struct {
-	dir string
-	say func(string)
+	dir      string
+	progress func(string)
 	// ready returns an error if the replica with such a URL is not ready.
 	ready func(ctx context.Context, url string) error
 }
@@ -50,14 +50,14 @@ func (r rollout) write(ctx context.Context, manifests []Manifest) error {
 			return fmt.Errorf("cannot write a static pod: %w", err)
 		}
 		if err == nil && bytes.Equal(before, m.Content) {
-			r.say(path + " is up to date")
+			r.progress(path + " is up to date")
 			continue
 		}
 		replaces := err == nil
 		if err := atomicfile.Write(path, m.Content); err != nil {
 			return fmt.Errorf("cannot write a static pod: %w", err)
 		}
-		r.say(path)
+		r.progress(path)
 		if !replaces || m.Ready == "" {
 			continue
 		}
@@ -134,7 +134,7 @@ func (r rollout) removeOthers(manifests []Manifest) error {
 		if err != nil {
 			return fmt.Errorf("cannot remove the static pod of a replica: %w", err)
 		}
-		r.say(path + " is removed")
+		r.progress(path + " is removed")
 	}
 	return nil
 }

@@ -13,14 +13,14 @@ import (
 	"github.com/tripod-k8s/tripod/local/process"
 )
 
-// FleetConfig configures a fleet. Its functions are not called concurrently, except Say.
+// FleetConfig configures a fleet. Its functions are not called concurrently, except Report.
 type FleetConfig struct {
 	// Process returns how to run a replica. number counts the replicas of its service from 0.
 	Process func(r *Replica, number int) (process.Process, error)
 	// Use is called when the set of replicas in use changes (see Used).
 	Use func() error
-	// Say prints what happens to a replica.
-	Say func(name, what string)
+	// Report prints what happens to a replica.
+	Report func(name, what string)
 	// Notice is how long senders of requests may take to notice that a replica is no longer in use.
 	Notice time.Duration
 }

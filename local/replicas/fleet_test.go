@@ -55,7 +55,7 @@ func newWorld(t *testing.T) *world {
 			w.happened("use " + strings.Join(w.used(), " "))
 			return w.useFails
 		},
-		Say: func(string, string) {},
+		Report: func(string, string) {},
 	})
 	t.Cleanup(w.Stop)
 	return w

@@ -63,7 +63,7 @@ func (f *Fleet) grow(ctx context.Context, service string, from, to int) error {
 		if err := f.use(added[i : i+1]); err != nil {
 			return errors.Join(err, f.forget(added[i:]))
 		}
-		f.config.Say(m.replica.Name, "is used from now on")
+		f.config.Report(m.replica.Name, "is used from now on")
 	}
 	return nil
 }
@@ -73,7 +73,7 @@ func (f *Fleet) shrink(ctx context.Context, leaving []*member) error {
 		return errors.Join(err, f.use(leaving))
 	}
 	for _, m := range slices.Backward(leaving) {
-		f.config.Say(m.replica.Name, "is not used any more")
+		f.config.Report(m.replica.Name, "is not used any more")
 	}
 	select {
 	case <-ctx.Done():
@@ -101,7 +101,7 @@ func (f *Fleet) AwaitReady(ctx context.Context, children ...*process.Child) erro
 		}
 		for _, child := range children {
 			if status := child.Status(); !status.Ready {
-				f.config.Say(status.Replica, "not ready yet: "+status.Message)
+				f.config.Report(status.Replica, "not ready yet: "+status.Message)
 			}
 		}
 	}

@@ -112,7 +112,7 @@ func explain(ready func(context.Context) error) func(context.Context) error {
 	}
 }
 
-// unreadyAgain is when to say for the second and last time that an additional API service is not ready.
+// unreadyAgain is when to report for the second and last time that an additional API service is not ready.
 const unreadyAgain = 15 * time.Second
 
 // sayUnready says which of the additional API services are not ready. Nothing waits for them.
@@ -125,7 +125,7 @@ func (i *instance) sayUnready(ctx context.Context, children []*process.Child) {
 		}
 		for _, child := range children {
 			if status := child.Status(); !status.Ready {
-				i.say(status.Replica, "not ready: "+status.Message)
+				i.printLine(status.Replica, "not ready: "+status.Message)
 			}
 		}
 	}

@@ -60,7 +60,7 @@ func Run(ctx context.Context, options Options, out io.Writer) (err error) {
 	}()
 	fmt.Fprintf(out, "Tripod %s with Kubernetes %s, data in %s\n", service.Version, version.Get().GitVersion, i.dataDir)
 	i.group = process.NewGroup(i.report)
-	i.fleet = replicas.NewFleet(i.group, replicas.FleetConfig{Process: i.process, Use: i.use, Say: i.say, Notice: noticeTime})
+	i.fleet = replicas.NewFleet(i.group, replicas.FleetConfig{Process: i.process, Use: i.use, Report: i.printLine, Notice: noticeTime})
 	ctx, i.cancel = context.WithCancel(ctx)
 	defer i.cancel()
 	// It can be stopped from now on.
@@ -112,8 +112,8 @@ type instance struct {
 	// prepared is set once processes may run, and started once everything has been ready.
 	prepared, started atomic.Bool
 
-	// saying keeps goroutines from mixing their lines.
-	saying sync.Mutex
+	// printing keeps goroutines from mixing their lines.
+	printing sync.Mutex
 	// listener also gets the lines while the instance is scaled.
 	listener func(line string)
 }
@@ -188,7 +188,7 @@ func (i *instance) ensureCertificates() error {
 func (i *instance) keepCertificates(ctx context.Context) {
 	wait.UntilWithContext(ctx, func(context.Context) {
 		if err := errors.Join(i.ensureCertificates(), i.services.Renew()); err != nil {
-			i.say("pki", "cannot renew: "+err.Error())
+			i.printLine("pki", "cannot renew: "+err.Error())
 		}
 	}, renewInterval)
 }
@@ -252,10 +252,10 @@ func (i *instance) notifyReady() {
 		if err != nil {
 			line = err.Error()
 		}
-		i.say("up", line)
+		i.printLine("up", line)
 	}
 	if _, err := daemon.SdNotify(true, daemon.SdNotifyReady); err != nil {
-		i.say("up", "cannot notify the service manager: "+err.Error())
+		i.printLine("up", "cannot notify the service manager: "+err.Error())
 	}
 	i.notifyParent()
 }
@@ -265,8 +265,8 @@ func (i *instance) notifyParent() {
 	if i.options.Detached == nil {
 		return
 	}
-	i.saying.Lock()
-	defer i.saying.Unlock()
+	i.printing.Lock()
+	defer i.printing.Unlock()
 	_, _ = fmt.Fprintln(i.options.Detached, readyMessage) // the other process has gone if this fails
 	_ = i.options.Detached.Close()
 	i.out = i.log
@@ -316,14 +316,14 @@ func (i *instance) report(e process.Event) {
 	}
 	stops := e.Type == process.Stopping || e.Type == process.GaveUp
 	if !stops || i.scaling() {
-		i.say(e.Replica, e.String())
+		i.printLine(e.Replica, e.String())
 	}
 }
 
-// say writes a line about a replica.
-func (i *instance) say(name, what string) {
-	i.saying.Lock()
-	defer i.saying.Unlock()
+// printLine writes a line about a replica.
+func (i *instance) printLine(name, what string) {
+	i.printing.Lock()
+	defer i.printing.Unlock()
 	line := fmt.Sprintf("  %-*s  %s", i.options.longestName(), name, what)
 	fmt.Fprintln(i.out, line)
 	if i.listener != nil {
@@ -333,8 +333,8 @@ func (i *instance) say(name, what string) {
 
 // listen also sends all later lines to a listener. One can listen at a time.
 func (i *instance) listen(listener func(line string)) (ok bool) {
-	i.saying.Lock()
-	defer i.saying.Unlock()
+	i.printing.Lock()
+	defer i.printing.Unlock()
 	if i.listener != nil {
 		return false
 	}
@@ -343,14 +343,14 @@ func (i *instance) listen(listener func(line string)) (ok bool) {
 }
 
 func (i *instance) listenNoMore() {
-	i.saying.Lock()
-	defer i.saying.Unlock()
+	i.printing.Lock()
+	defer i.printing.Unlock()
 	i.listener = nil
 }
 
 // scaling reports whether the instance is being scaled, which is while a client listens.
 func (i *instance) scaling() bool {
-	i.saying.Lock()
-	defer i.saying.Unlock()
+	i.printing.Lock()
+	defer i.printing.Unlock()
 	return i.listener != nil
 }

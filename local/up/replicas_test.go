@@ -27,7 +27,7 @@ func newInstance(t *testing.T) *instance {
 	i := &instance{dataDir: DataDir(t.TempDir()), out: io.Discard, args: newArguments(t, DefaultOptions())}
 	i.options, i.store = i.args.options, i.args.store
 	i.group = process.NewGroup(i.report)
-	i.fleet = replicas.NewFleet(i.group, replicas.FleetConfig{Process: i.process, Use: i.use, Say: i.say})
+	i.fleet = replicas.NewFleet(i.group, replicas.FleetConfig{Process: i.process, Use: i.use, Report: i.printLine})
 	t.Cleanup(i.fleet.Stop)
 	return i
 }
@@ -109,7 +109,7 @@ func TestReplicasInUseAreInTheBackendsFile(t *testing.T) {
 	i.options.Partitions = []string{"big=*.example.com,example.org"}
 	errStop := errors.New("no processes in this test")
 	i.fleet = replicas.NewFleet(i.group, replicas.FleetConfig{
-		Process: func(*replicas.Replica, int) (process.Process, error) { return process.Process{}, errStop }, Use: i.use, Say: i.say,
+		Process: func(*replicas.Replica, int) (process.Process, error) { return process.Process{}, errStop }, Use: i.use, Report: i.printLine,
 	})
 	_, err := i.fleet.Start([]replicas.Count{
 		{Name: replicas.Core, Replicas: 2}, {Name: replicas.Extensions, Replicas: 1}, {Name: "wardle", Replicas: 2}, {Name: replicas.Aggregator, Replicas: 2},

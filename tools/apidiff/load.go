@@ -40,12 +40,12 @@ func (c comparison) unpack() (folder, release string, err error) {
 	}
 	archive := filepath.Join(folder, "release.tar")
 	git := append([]string{"-C", c.repository, "archive", "--output=" + archive, release, c.module}, c.needed...)
-	if said, err := exec.Command("git", git...).CombinedOutput(); err != nil {
+	if output, err := exec.Command("git", git...).CombinedOutput(); err != nil {
 		return "", "", errors.Join(fmt.Errorf("git archive %s: %s (without the history of the repository: git fetch --tags --unshallow)",
-			release, oneLine(string(said))), os.RemoveAll(folder))
+			release, oneLine(string(output))), os.RemoveAll(folder))
 	}
-	if said, err := exec.Command("tar", "-xf", archive, "-C", folder).CombinedOutput(); err != nil {
-		return "", "", errors.Join(fmt.Errorf("unpack %s: %w: %s", release, err, said), os.RemoveAll(folder))
+	if output, err := exec.Command("tar", "-xf", archive, "-C", folder).CombinedOutput(); err != nil {
+		return "", "", errors.Join(fmt.Errorf("unpack %s: %w: %s", release, err, output), os.RemoveAll(folder))
 	}
 	return folder, release, nil
 }

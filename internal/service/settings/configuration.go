@@ -228,8 +228,8 @@ const (
 type Difference struct {
 	// Kind is Encryption, Audit, Admission or Partitions.
 	Kind string
-	// Says is for people. It has no secrets.
-	Says string
+	// Message is for people. It has no secrets.
+	Message string
 }
 
 // Compare says how two configurations differ, sorted. here and there name them. The encryption of a resource is compared if compared

@@ -170,7 +170,7 @@ func TestCompare(t *testing.T) {
 			require.Len(t, found, 1)
 			assert.Equal(t, tc.kind, found[0].Kind)
 			if tc.want != "" {
-				assert.Equal(t, tc.want, found[0].Says)
+				assert.Equal(t, tc.want, found[0].Message)
 			}
 		})
 	}

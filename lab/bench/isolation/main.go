@@ -88,7 +88,7 @@ func (r *report) write() error {
 
 // measure has all faults happen on one side.
 func (o *options) measure(ctx context.Context, s side) (_ *measured, err error) {
-	say("%s starts", s.name)
+	logf("%s starts", s.name)
 	env, err := framework.New("isolation")
 	if err != nil {
 		return nil, err
@@ -99,7 +99,7 @@ func (o *options) measure(ctx context.Context, s side) (_ *measured, err error) 
 		return nil, err
 	}
 	defer t.close()
-	say("%s: %d and %d definitions are created", s.name, o.few, o.definitions)
+	logf("%s: %d and %d definitions are created", s.name, o.few, o.definitions)
 	if err := t.define(ctx, o); err != nil {
 		return nil, err
 	}
@@ -113,7 +113,7 @@ func (o *options) measure(ctx context.Context, s side) (_ *measured, err error) 
 		if f.name != idle && !o.faults.MatchString(f.name) {
 			continue
 		}
-		say("%s: %s", s.name, f.name)
+		logf("%s: %s", s.name, f.name)
 		if err := o.happen(ctx, t, f, m); err != nil {
 			return nil, fmt.Errorf("%s: %w", f.name, err)
 		}
@@ -146,6 +146,6 @@ func pause(ctx context.Context, d time.Duration) error {
 	}
 }
 
-func say(format string, args ...any) {
+func logf(format string, args ...any) {
 	fmt.Fprintf(os.Stderr, "%s "+format+"\n", append([]any{time.Now().Format(time.TimeOnly)}, args...)...)
 }

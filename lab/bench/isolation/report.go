@@ -123,11 +123,11 @@ func took(r result, calm float64) string {
 	if r.Failed == r.Requests {
 		return "no answer"
 	}
-	said := table.Number(r.P99) + " ms"
+	latency := table.Number(r.P99) + " ms"
 	if r.Fault != idle {
-		said += " " + table.Ratio(r.P99, calm)
+		latency += " " + table.Ratio(r.P99, calm)
 	}
-	return said
+	return latency
 }
 
 func share(failed, sent int) string {

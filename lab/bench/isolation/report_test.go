@@ -21,7 +21,7 @@ func example() *report {
 		m := &measured{Side: s.name, requests: map[string][]request{}}
 		m.Phases = []phase{
 			{Name: idle, Began: time.Unix(1000, 0), Ended: time.Unix(1010, 0)},
-			{Name: "fault", label: "f", Began: time.Unix(1010, 0), Ended: time.Unix(1020, 0), Note: "said of " + s.name},
+			{Name: "fault", label: "f", Began: time.Unix(1010, 0), Ended: time.Unix(1020, 0), Note: "note of " + s.name},
 		}
 		for _, subject := range subjects() {
 			for i := range 600 {
@@ -46,7 +46,7 @@ func TestTablesCompareWithTheTimeWithoutAFault(t *testing.T) {
 		{idle, "10.0 ms", "10.0 ms", "0", "10.0 ms", "10.0 ms", "0"},
 		{"fault", "20.0 ms ×2.00", "20.0 ms ×2.00", "0", "20.0 ms ×2.00", "no answer", "150 of 300"},
 	}, tables[0].Rows)
-	assert.Equal(t, []string{"fault", "said of kube-apiserver", "said of Tripod"}, tables[len(tables)-1].Rows[1])
+	assert.Equal(t, []string{"fault", "note of kube-apiserver", "note of Tripod"}, tables[len(tables)-1].Rows[1])
 }
 
 func TestAFailedRequestIsInTheGraph(t *testing.T) {

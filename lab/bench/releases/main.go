@@ -131,7 +131,7 @@ func (r *report) measure(ctx context.Context, env *environment.Environment) erro
 		if i == r.count {
 			owner := r.Releases[len(r.Releases)-1]
 			c.Etcd = owner.Name
-			if these, err = share(ctx, owner.Release, c.Release, values); err != nil {
+			if these, err = shareEtcd(ctx, owner.Release, c.Release, values); err != nil {
 				return fmt.Errorf("share the etcd of %s: %w", owner.Name, err)
 			}
 		}

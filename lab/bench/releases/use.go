@@ -91,7 +91,7 @@ type summary struct {
 
 // weigh notes the memory of the pods. The kubelet reports that of a new pod a while later.
 func (r *report) weigh(ctx context.Context, env *environment.Environment) error {
-	return framework.Poll(ctx, "the kubelet tells the memory of all pods", func(ctx context.Context) error { return r.read(ctx, env) })
+	return framework.Poll(ctx, "the kubelet reports the memory of all pods", func(ctx context.Context) error { return r.read(ctx, env) })
 }
 
 func (r *report) read(ctx context.Context, env *environment.Environment) error {
@@ -118,7 +118,7 @@ func (r *report) read(ctx context.Context, env *environment.Environment) error {
 		}
 		for _, component := range components {
 			if c.Memory[component] == 0 && (component != release.Etcd || c.Etcd == c.Name) {
-				return fmt.Errorf("it does not tell that of %s of %s", component, c.Name)
+				return fmt.Errorf("the kubelet reports no memory of %s of %s", component, c.Name)
 			}
 		}
 	}

@@ -57,7 +57,7 @@ func (b *benchmark) measureSide(ctx context.Context, name string, all []*member)
 	if c.Sync, err = b.firstSync(ctx, s, all, apps*appSize*len(all)); err != nil {
 		return nil, err
 	}
-	say("%s: first copy %.1f s, %.0f MB at most, %.0f MB at rest", name, c.Sync.Seconds, c.Sync.Peak, c.Sync.Rest)
+	logf("%s: first copy %.1f s, %.0f MB at most, %.0f MB at rest", name, c.Sync.Seconds, c.Sync.Peak, c.Sync.Rest)
 	if b.run.MatchString(listPart) {
 		if _, err := s.db.ExecContext(ctx, "VACUUM ANALYZE"); err != nil {
 			return nil, err
@@ -70,7 +70,7 @@ func (b *benchmark) measureSide(ctx context.Context, name string, all []*member)
 			if err != nil {
 				return nil, err
 			}
-			say("%s: %s: p50 %.1f ms, p99 %.1f ms, CPU %.1f and %.1f ms", name, f.Name, f.P50, f.P99, f.CPU, f.PostgresCPU)
+			logf("%s: %s: p50 %.1f ms, p99 %.1f ms, CPU %.1f and %.1f ms", name, f.Name, f.P50, f.P99, f.CPU, f.PostgresCPU)
 			c.Found = append(c.Found, f)
 		}
 	}
@@ -79,7 +79,7 @@ func (b *benchmark) measureSide(ctx context.Context, name string, all []*member)
 		if err != nil {
 			return nil, err
 		}
-		say("%s: %.0f changes/s, p50 %.0f ms, p99 %.0f ms, %d never seen", name, l.PerSecond, l.P50, l.P99, l.NeverSeen)
+		logf("%s: %.0f changes/s, p50 %.0f ms, p99 %.0f ms, %d never seen", name, l.PerSecond, l.P50, l.P99, l.NeverSeen)
 		c.Lag = &l
 	}
 	if b.run.MatchString(watchPart) && name == tripod {
@@ -87,7 +87,7 @@ func (b *benchmark) measureSide(ctx context.Context, name string, all []*member)
 		if err != nil {
 			return nil, err
 		}
-		say("%d watches: %.0f events/s, p50 %.0f ms, p99 %.0f ms", watches, w.EventsPerSecond, w.P50, w.P99)
+		logf("%d watches: %.0f events/s, p50 %.0f ms, p99 %.0f ms", watches, w.EventsPerSecond, w.P50, w.P99)
 		c.Watches = &w
 	}
 	return c, nil

@@ -94,7 +94,7 @@ func (b *benchmark) load(ctx context.Context, location string, db *sql.DB, apps 
 	if err := group.Wait(); err != nil {
 		return err
 	}
-	say("%d objects are written after %.0f s", apps*appSize*manyClusters, time.Since(began).Seconds())
+	logf("%d objects are written after %.0f s", apps*appSize*manyClusters, time.Since(began).Seconds())
 	group, loading = errgroup.WithContext(ctx)
 	group.SetLimit(members)
 	for _, index := range indexes {
@@ -198,6 +198,6 @@ func createIndex(ctx context.Context, db *sql.DB, one index) error {
 			return fmt.Errorf("%s: %w", statement, err)
 		}
 	}
-	say("the index %s is made after %.0f s", one.name, time.Since(began).Seconds())
+	logf("the index %s is made after %.0f s", one.name, time.Since(began).Seconds())
 	return nil
 }

@@ -122,6 +122,6 @@ func (o *options) measure(ctx context.Context, r *report) (err error) {
 	return nil
 }
 
-func say(format string, args ...any) {
+func logf(format string, args ...any) {
 	fmt.Fprintf(os.Stderr, "%s "+format+"\n", append([]any{time.Now().Format(time.TimeOnly)}, args...)...)
 }

@@ -31,7 +31,7 @@ func (b *benchmark) measureMany(ctx context.Context, r *report) (err error) {
 	if database, m.Loaded, err = b.manyDatabase(ctx, apps); err != nil {
 		return err
 	}
-	say("%d objects were loaded in %.0f s", m.Objects, m.Loaded.Seconds)
+	logf("%d objects were loaded in %.0f s", m.Objects, m.Loaded.Seconds)
 	db, err := sql.Open("pgx", b.postgres.URL(database))
 	if err != nil {
 		return err
@@ -58,7 +58,7 @@ func (b *benchmark) measureMany(ctx context.Context, r *report) (err error) {
 		if err != nil {
 			return err
 		}
-		say("%s: p50 %.1f ms, p99 %.1f ms", f.Name, f.P50, f.P99)
+		logf("%s: p50 %.1f ms, p99 %.1f ms", f.Name, f.P50, f.P99)
 		m.Found = append(m.Found, f)
 	}
 	m.ServesRest, _, err = s.server().Resident()

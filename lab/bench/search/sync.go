@@ -42,7 +42,7 @@ func (b *benchmark) startMembers(ctx context.Context) (all []*member, err error)
 			return nil, err
 		}
 		all = append(all, m)
-		say("%s gets %d objects", m.name, m.apps*appSize)
+		logf("%s gets %d objects", m.name, m.apps*appSize)
 		if err := fill(ctx, m.etcd, n, m.apps); err != nil {
 			return nil, err
 		}
@@ -140,15 +140,15 @@ func membersCPU(all []*member) (sum time.Duration, err error) {
 
 // awaitObjects returns when a side has all objects.
 func (s *side) awaitObjects(ctx context.Context, want int) error {
-	told := time.Now()
+	reported := time.Now()
 	return until(ctx, fmt.Sprintf("%s has %d objects", s.name, want), syncLimit, func() (bool, error) {
 		has, err := s.objects(ctx)
 		if err != nil {
 			return false, err
 		}
-		if time.Since(told) > 10*time.Second {
-			say("%s has %d of %d objects", s.name, has, want)
-			told = time.Now()
+		if time.Since(reported) > 10*time.Second {
+			logf("%s has %d of %d objects", s.name, has, want)
+			reported = time.Now()
 		}
 		return has >= want, fmt.Errorf("it has %d", has)
 	})

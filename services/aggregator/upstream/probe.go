@@ -206,9 +206,9 @@ func (e *endpoint) ask(ctx context.Context, c *checks, wire connections.Wire) (f
 		req.Header.Set("User-Agent", "tripod-aggregator/probe")
 		return e.pool.RoundTrip(req, wire)
 	}), e.address)
-	var says *replicas.UnreadyError
-	if errors.As(err, &says) {
-		return finding{condition: unready, message: says.Error()}, nil
+	var unreadyErr *replicas.UnreadyError
+	if errors.As(err, &unreadyErr) {
+		return finding{condition: unready, message: unreadyErr.Error()}, nil
 	}
 	return finding{condition: ready}, err
 }

@@ -321,8 +321,8 @@ func (s *Service) Watch(_ *identityv1.WatchRequest, stream grpc.ServerStreamingS
 	var news []*identityv1.Invalidation
 	heartbeat := time.NewTicker(heartbeatInterval)
 	defer heartbeat.Stop()
-	for says := true; ; says = len(news) > 0 || s.isCurrent() {
-		if says {
+	for due := true; ; due = len(news) > 0 || s.isCurrent() {
+		if due {
 			if err := stream.Send(&identityv1.WatchResponse{Run: log.run, Sequence: sent, Invalidations: news}); err != nil {
 				return err
 			}

@@ -141,7 +141,7 @@ func TestAMemberCanBeLookedAtWhileItRemoves(t *testing.T) {
 		_, all := m.Status()
 		return len(all) == 1 && m.running()[configMaps].isOver()
 	}, time.Minute, 10*time.Millisecond)
-	assert.Equal(t, []string{"a"}, names(t, s), "the removal waits for its turn")
+	assert.Equal(t, []string{"a"}, names(t, s), "the removal waits for a slot")
 	for range writesAtOnce {
 		<-m.limiter.writes
 	}

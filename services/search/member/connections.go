@@ -105,14 +105,14 @@ type carried struct {
 	ended      bool
 }
 
-// send sends a request when it has its turn to wait for a connection. The answer has to be closed.
-func (c *connections) send(by http.RoundTripper, turns chan struct{}, req *http.Request) (*http.Response, *carried, error) {
+// send sends a request when it has a slot to wait for a connection. The answer has to be closed.
+func (c *connections) send(by http.RoundTripper, slots chan struct{}, req *http.Request) (*http.Response, *carried, error) {
 	select {
-	case turns <- struct{}{}:
+	case slots <- struct{}{}:
 	case <-req.Context().Done():
 		return nil, nil, context.Cause(req.Context())
 	}
-	sent := &carried{of: c, isConnected: sync.OnceFunc(func() { <-turns })}
+	sent := &carried{of: c, isConnected: sync.OnceFunc(func() { <-slots })}
 	c.requests.Add(1)
 	trace := &httptrace.ClientTrace{GotConn: func(got httptrace.GotConnInfo) { sent.connected(got.Conn) }}
 	resp, err := by.RoundTrip(req.WithContext(httptrace.WithClientTrace(req.Context(), trace)))

@@ -305,14 +305,14 @@ func cause(ctx context.Context, err error) error {
 }
 
 // send sends a request, and decompresses the answer.
-func (g *guard) send(by http.RoundTripper, turns chan struct{}, req *http.Request) (*http.Response, error) {
+func (g *guard) send(by http.RoundTripper, slots chan struct{}, req *http.Request) (*http.Response, error) {
 	req = req.Clone(req.Context())
 	accepted := "gzip"
 	if req.URL.Query().Get("watch") == "true" { // API servers compress none, and each would take memory as long as it lasts
 		accepted = "identity"
 	}
 	req.Header.Set("Accept-Encoding", accepted) // so no transport decompresses by itself
-	resp, sent, err := g.connections.send(by, turns, req)
+	resp, sent, err := g.connections.send(by, slots, req)
 	if err != nil {
 		return nil, err
 	}

@@ -120,7 +120,7 @@ func (i *items) expect(kind jsontext.Kind) error {
 	return err
 }
 
-// skip reads a value that is no item. It takes a turn like one: a member could send such values without an end.
+// skip reads a value that is no item. It takes a slot like one: a member could send such values without an end.
 func (i *items) skip() error {
 	if err := i.admit(); err != nil {
 		return err
@@ -241,11 +241,11 @@ type meter struct {
 	// come, or zero.
 	drained        bool
 	came, syncedAt time.Time
-	// works is set while the reader has a turn at the processors.
+	// works is set while the reader has a slot of the processors.
 	works bool
 }
 
-// working reads something in turn, but waits for the member without one.
+// working reads something in a slot, but waits for the member without one.
 func (m *meter) working(read func() error) error {
 	if err := m.work(); err != nil {
 		return err

@@ -203,8 +203,8 @@ func FuzzPieces(f *testing.F) {
 	})
 }
 
-// TestFewObjectsAreDecodedAtOnce has members send objects while all turns at the processors are taken, and members that do not go on within
-// an object: these have no turn meanwhile.
+// TestFewObjectsAreDecodedAtOnce has members send objects while all slots of the processors are taken, and members that do not go on within
+// an object: these have no slot meanwhile.
 func TestFewObjectsAreDecodedAtOnce(t *testing.T) {
 	limiter := newLimiter(t, nil)
 	assert.Less(t, cap(limiter.decoders), max(2, runtime.GOMAXPROCS(0)))
@@ -218,7 +218,7 @@ func TestFewObjectsAreDecodedAtOnce(t *testing.T) {
 		}()
 		return ended, cancel
 	}
-	for range 100 { // more than there are turns
+	for range 100 { // more than there are slots
 		silent, write := io.Pipe()
 		_, end := read(silent)
 		_, err := write.Write([]byte(`{"kind":`)) // it was read

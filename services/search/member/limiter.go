@@ -420,8 +420,9 @@ func (e *memberLimiter) write(ctx context.Context, do func() error) error {
 	return do()
 }
 
-// turn is a database.Turn: it counts the rows that a member makes search remove or write again. The next turn waits for that.
-func (e *memberLimiter) turn(ctx context.Context, transaction func() (rows int, err error)) error {
+// throttle is a database.Throttle: it counts the rows that a member makes search remove or write again. The next transaction waits
+// for them.
+func (e *memberLimiter) throttle(ctx context.Context, transaction func() (rows int, err error)) error {
 	if err := e.admit(ctx); err != nil {
 		return err
 	}

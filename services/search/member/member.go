@@ -124,7 +124,7 @@ func New(name string, config *rest.Config, wanted []Rule, dependencies Dependenc
 	}
 	m.limiter.isNamed(name, dependencies.Party)
 	m.discoveryInterval = discoveryInterval
-	m.store = dependencies.Store.InTurns(m.limiter.turn)
+	m.store = dependencies.Store.Throttled(m.limiter.throttle)
 	m.usage = &usage{cluster: name, store: m.store, limits: &m.limiter.Limits}
 	config = rest.CopyConfig(config)
 	config.ContentType, config.AcceptContentTypes = "application/json", "application/json"

@@ -79,7 +79,7 @@ func (s *schemas) copy(ctx context.Context, kinds []streams.Kind) error {
 		}
 	}
 	failed = append(failed, s.member.store.RemoveSchemas(ctx, s.member.name, keep))
-	s.member.tellFull(s.full)
+	s.member.noteFull(s.full)
 	return errors.Join(failed...)
 }
 
@@ -124,8 +124,8 @@ func (m *Member) document(ctx context.Context, send func(context.Context) ([]byt
 	return use(document)
 }
 
-// tellFull notes why documents have no room, or that they have.
-func (m *Member) tellFull(full *LimitError) {
+// noteFull notes why documents have no room, or that they have.
+func (m *Member) noteFull(full *LimitError) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.documentsFull = ""; full != nil {

@@ -48,7 +48,7 @@ func TestDocumentsAreCopiedOnceForEachVersion(t *testing.T) {
 	assert.Empty(t, look(), "nothing is searched any more")
 }
 
-// TestADocumentTakesMemoryUntilItIsWritten has one wait for its turn to write.
+// TestADocumentTakesMemoryUntilItIsWritten has one wait for a slot to write.
 func TestADocumentTakesMemoryUntilItIsWritten(t *testing.T) {
 	f, s := newFakeMember(t), newStore(t)
 	f.do(func() { f.document, f.blanks = 1, smallObject })

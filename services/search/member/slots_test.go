@@ -155,7 +155,7 @@ func TestMembersThatStopBeforeAPermitKeepNoOtherWaiting(t *testing.T) {
 	honest := &stops{begin: []byte(`{"type":"ADDED","object":{"metadata":{"name":"` + text[:9000] + `"}}}` + "\n")}
 	m, err := New("honest", &rest.Config{Host: "http://member", Transport: honest}, Everything, Dependencies{Store: s, Limiter: limiter})
 	require.NoError(t, err)
-	within, end := context.WithTimeout(ctx, 20*time.Second) // others have 2 s, and the last of them a turn at the processors
+	within, end := context.WithTimeout(ctx, 20*time.Second) // others have 2 s, and the last of them a slot of the processors
 	defer end()
 	began := time.Now()
 	read := false

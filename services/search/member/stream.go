@@ -111,7 +111,7 @@ type stream struct {
 func newStream(cluster string, kind streams.Kind, from source, to *store.Store) *stream {
 	if from.decidesRights() {
 		from.limiter = from.limiter.rights
-		to = to.InTurns(from.limiter.turn)
+		to = to.Throttled(from.limiter.throttle)
 	}
 	s := &stream{
 		source: from, cluster: cluster, kind: kind, store: to, abandonedAfter: abandonedAfter, silence: silence, lateAfter: lateAfter,
@@ -137,7 +137,7 @@ func (s *stream) describe(ctx context.Context, details streams.Details) {
 	if open == nil || reflect.DeepEqual(*open.details, details) {
 		return
 	}
-	err := s.limiter.turn(ctx, func() (int, error) { return 0, s.store.Describe(ctx, open.target, details) })
+	err := s.limiter.throttle(ctx, func() (int, error) { return 0, s.store.Describe(ctx, open.target, details) })
 	if err != nil {
 		klog.V(2).InfoS("The store does not know the kind of a stream yet", "cluster", s.cluster, "resource", s.resource, "err", err)
 		return
@@ -287,7 +287,7 @@ func (s *stream) copy(ctx context.Context) error {
 	if !s.target.Listed || !s.goesOn(s.target.ResourceVersion) {
 		err = s.list(ctx, nil)
 	} else if err = s.follow(ctx, false, 0); expired(err) {
-		s.target.ResourceVersion = "" // the next turn lists
+		s.target.ResourceVersion = "" // the next attempt lists
 		return nil
 	} else if !isRefused(err) && !isLimit(err) && s.refusesWatch(err) {
 		s.target.ResourceVersion = ""

@@ -18,7 +18,7 @@ const removalsAtOnce = 2
 type removals struct {
 	from  func(ctx context.Context, cluster string) error
 	group wait.Group
-	turns chan struct{}
+	slots chan struct{}
 
 	mu     sync.Mutex
 	goesOn map[string]*removal
@@ -31,7 +31,7 @@ type removal struct {
 }
 
 func newRemovals(from func(ctx context.Context, cluster string) error) *removals {
-	return &removals{from: from, turns: make(chan struct{}, removalsAtOnce), goesOn: map[string]*removal{}}
+	return &removals{from: from, slots: make(chan struct{}, removalsAtOnce), goesOn: map[string]*removal{}}
 }
 
 // begin removes a cluster, or returns the removal that goes on.
@@ -47,8 +47,8 @@ func (r *removals) begin(ctx context.Context, cluster string) *removal {
 		defer close(one.done)
 		defer r.end(cluster)
 		select {
-		case r.turns <- struct{}{}:
-			defer func() { <-r.turns }()
+		case r.slots <- struct{}{}:
+			defer func() { <-r.slots }()
 			one.err = r.from(ctx, cluster)
 		case <-ctx.Done():
 			one.err = ctx.Err()

@@ -63,7 +63,7 @@ func TestARemovalHoldsUpNothing(t *testing.T) {
 	require.NoError(t, err)
 	assert.NotContains(t, policies, "kept", "its rights end while others are removed")
 	assert.NotContains(t, policies, "again", "the former one of that name has no rights from now on")
-	assert.NotContains(t, policies, "gone", "the rights end before the removal has a turn")
+	assert.NotContains(t, policies, "gone", "the rights end before the removal has a slot")
 	assert.NotContains(t, policies, "narrowed", "the RBAC of a cluster is not followed in some namespaces only")
 	assert.Contains(t, m.running, "kept")
 	assert.NotContains(t, m.running, "again", "the former one of that name is being removed")

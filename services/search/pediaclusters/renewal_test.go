@@ -103,24 +103,24 @@ func TestATokenIsRenewedAfterAThirdOfItsLife(t *testing.T) {
 			asked = append(asked, lifetime)
 			return answer, refusal
 		})
-		turn := func() *metav1.Condition {
+		reconcile := func() *metav1.Condition {
 			all.keep(t.Context(), "east", by, storedToken{secret: *key("east", "token"), namespace: "clusters", token: token})
 			synctest.Wait()
 			var status v1alpha2.ClusterStatus
 			all.setCondition(&status, &v1alpha2.PediaCluster{ObjectMeta: metav1.ObjectMeta{Name: "east"}})
 			return meta.FindStatusCondition(status.Conditions, v1alpha2.TokenRenewed)
 		}
-		assert.Equal(t, metav1.ConditionTrue, turn().Status)
+		assert.Equal(t, metav1.ConditionTrue, reconcile().Status)
 		time.Sleep(time.Hour - time.Minute)
-		turn()
+		reconcile()
 		assert.Empty(t, asked, "it is too early")
 
 		time.Sleep(2 * time.Minute)
 		refusal = errors.New("forbidden")
-		failed := turn()
+		failed := reconcile()
 		assert.Equal(t, metav1.ConditionFalse, failed.Status)
 		assert.Contains(t, failed.Message, "cannot renew the token in secret clusters/east: forbidden; the token expires at")
-		turn()
+		reconcile()
 		assert.Equal(t, []time.Duration{3 * time.Hour}, asked, "attempts have pauses between them")
 
 		refusal = nil
@@ -131,11 +131,11 @@ func TestATokenIsRenewedAfterAThirdOfItsLife(t *testing.T) {
 		} {
 			time.Sleep(20 * time.Minute)
 			answer = given
-			assert.Contains(t, turn().Message, want)
+			assert.Contains(t, reconcile().Message, want)
 		}
 		time.Sleep(20 * time.Minute)
 		answer = forHours(t, 3)
-		assert.Equal(t, metav1.ConditionTrue, turn().Status)
+		assert.Equal(t, metav1.ConditionTrue, reconcile().Status)
 		got, err := client.Resource(secrets).Namespace("clusters").Get(t.Context(), "east", metav1.GetOptions{})
 		require.NoError(t, err)
 		data, _, _ := unstructured.NestedStringMap(got.Object, "data")
@@ -166,7 +166,7 @@ func TestAClusterWhoseTokensExpireAtOnceGetsFewRenewals(t *testing.T) {
 			return token(), nil
 		})
 		now := token()
-		for range 600 { // a turn a second
+		for range 600 { // a pass a second
 			all.keep(t.Context(), "east", by, storedToken{secret: *key("east", "token"), namespace: "clusters", token: now})
 			synctest.Wait()
 			got, err := client.Resource(secrets).Namespace("clusters").Get(t.Context(), "east", metav1.GetOptions{})

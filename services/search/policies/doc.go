@@ -7,7 +7,7 @@
 // A writer of lifecycles may not read what search reads. So search accepts a lifecycle only if a policy makes it of one of its
 // sources now, and not by its owner references. Templates run in a process of their own (templates).
 //
-// It does not use controller-runtime. That reconciles one object at a time, and each turn here compares all policies, sources and
+// It does not use controller-runtime. That reconciles one object at a time, and each pass here compares all policies, sources and
 // lifecycles: which of too many references count depends on all of them. It would replace the loop of Run, 30 lines, and bring 52 more
 // packages. Its cache bounds no bytes, and the sources are objects of others, so hub.Objects, which does, would stay.
 //

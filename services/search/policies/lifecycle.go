@@ -31,7 +31,7 @@ var errWaits = errors.New("the creation condition does not hold")
 
 // verify returns the origin of a lifecycle, or why it is not accepted. It is not known if its policy may be late.
 //
-// A writer of lifecycles may name any owner. So a lifecycle counts only if a policy makes it of one of its sources in this turn, as
+// A writer of lifecycles may name any owner. So a lifecycle counts only if a policy makes it of one of its sources in this pass, as
 // it is. For the same reason, an owner that a policy has not set takes nothing away: a name that a policy makes, or that is unclear, is
 // not known while the lifecycle says something else.
 func verify(lifecycle *v1alpha1.PediaClusterLifecycle, s *state) (made origin, known bool, err error) {
@@ -223,7 +223,7 @@ func (m *maker) create(ctx context.Context, data map[string]any) (reason string,
 	if _, err := m.client.Resource(clusterResource).Create(ctx, object, metav1.CreateOptions{}); err != nil {
 		return "CreationFailure", err
 	}
-	if err := m.setParty(ctx, m.lifecycle.Name, m.party.Text()); err != nil { // the next turn does it, too
+	if err := m.setParty(ctx, m.lifecycle.Name, m.party.Text()); err != nil { // the next pass does it, too
 		klog.V(2).InfoS("It is not written yet whose share a PediaCluster has", "cluster", m.lifecycle.Name, "err", err)
 	}
 	return "PediaClusterCreated", nil

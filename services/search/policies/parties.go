@@ -40,7 +40,7 @@ func (o *origin) party() parties.Party {
 }
 
 // setParties writes the parties of PediaClusters into their status. A user who may write PediaClusters, or PediaClusterLifecycles, must not
-// choose their party: the policies of this turn decide it by their sources.
+// choose their party: the policies of this pass decide it by their sources.
 func (p *Policies) setParties(ctx context.Context, s *state) {
 	for _, cluster := range s.clusters {
 		party, known := s.partyOf(cluster)
@@ -57,7 +57,7 @@ func (p *Policies) setParties(ctx context.Context, s *state) {
 	}
 }
 
-// partyOf returns the party of a PediaCluster, which is empty if it is one by itself. What cannot be known in this turn stays as it is.
+// partyOf returns the party of a PediaCluster, which is empty if it is one by itself. What cannot be known in this pass stays as it is.
 func (s *state) partyOf(cluster *v1alpha2.PediaCluster) (party string, known bool) {
 	lifecycle := s.lifecycles[cluster.Name]
 	if lifecycle == nil {

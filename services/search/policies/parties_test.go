@@ -123,7 +123,7 @@ func TestNoSourceLeavesItsParty(t *testing.T) {
 			policy := read[v1alpha1.ClusterImportPolicy](w, policyResource, "fleet")
 			return strings.Contains(says(policy.Status.Conditions), "=False")
 		})
-		w.until("a turn later", func() bool { return true })
+		w.until("a pass later", func() bool { return true })
 		require.NotNil(t, w.cluster("fleet-prod-a"), name)
 		assert.Equal(t, "fleet/prod", w.cluster("fleet-prod-a").Status.Party, name)
 		w.put(policyResource, fleetPolicy)
@@ -272,7 +272,7 @@ func TestAnotherControllerTakesNoClusterFromItsParty(t *testing.T) {
 			})
 			w.changeLifecycle("fleet-prod-a", ofNamespace)
 			w.until("search deletes it", func() bool { return tried > 0 })
-			if w.until("a turn later", func() bool { return true }); kept {
+			if w.until("a pass later", func() bool { return true }); kept {
 				require.NotNil(t, w.cluster("fleet-prod-a"))
 				assert.Equal(t, "fleet/prod", w.cluster("fleet-prod-a").Status.Party)
 			} else {
@@ -306,7 +306,7 @@ func TestALifecycleKeepsNoClusterWithoutASource(t *testing.T) {
 			w.changeCluster("fleet-prod-a", `{"metadata": {"ownerReferences": null}}`)
 			require.NoError(w, w.client.Resource(lifecycleResource).Delete(w.Context(), "fleet-prod-a", metav1.DeleteOptions{}))
 			w.until("the policy makes another one", func() bool { l := w.lifecycle("fleet-prod-a"); return l != nil && l.UID != first })
-			w.until("a turn later", func() bool { return true })
+			w.until("a pass later", func() bool { return true })
 			require.NotNil(w, w.cluster("fleet-prod-a"))
 			assert.Equal(w, "fleet/prod", w.cluster("fleet-prod-a").Status.Party)
 			w.putSecrets(newConfig)
@@ -347,7 +347,7 @@ func TestAClusterThatIsTakenOverStays(t *testing.T) {
 	w.until("it is by itself", func() bool { return w.cluster("fleet-prod-a").Status.Party == "" })
 	require.NoError(t, w.client.Resource(fleetResource).Namespace("prod").Delete(t.Context(), "a", metav1.DeleteOptions{}))
 	w.until("its lifecycle is gone", func() bool { return w.lifecycle("fleet-prod-a") == nil })
-	w.until("a turn later", func() bool { return true })
+	w.until("a pass later", func() bool { return true })
 	assert.NotNil(t, w.cluster("fleet-prod-a"))
 }
 
@@ -383,7 +383,7 @@ func TestClustersOfAPartyCountWhateverTheirLifecyclesSay(t *testing.T) {
 	}
 	w.until("the template fails", func() bool { return strings.Contains(policy(), "prod/a: ") })
 	for range 3 {
-		w.until("a turn later", func() bool { return true })
+		w.until("a pass later", func() bool { return true })
 	}
 	assert.Nil(t, w.cluster("fleet-prod-c"), "there is one more than may be")
 	assert.Equal(t, "fleet/prod", w.cluster("fleet-prod-b").Status.Party)
@@ -403,6 +403,6 @@ func TestAPolicyThatGoesAloneLeavesItsClusters(t *testing.T) {
 		return err == nil && len(s.policies) == 0 && len(s.lifecycles["fleet-prod-a"].OwnerReferences) == 0
 	}, time.Minute, time.Millisecond)
 	w.until("it is by itself", func() bool { return w.cluster("fleet-prod-a").Status.Party == "" })
-	w.until("a turn later", func() bool { return true })
+	w.until("a pass later", func() bool { return true })
 	assert.NotNil(t, w.cluster("fleet-prod-a"))
 }

@@ -35,9 +35,9 @@ var (
 )
 
 const (
-	// leastPause is between two turns, however often objects change.
+	// leastPause is between two passes, however often objects change.
 	leastPause = time.Second
-	// discoveryInterval is how often the cluster is asked which resources it has. A turn follows, whatever has changed.
+	// discoveryInterval is how often the cluster is asked which resources it has. A pass follows, whatever has changed.
 	discoveryInterval = 20 * time.Second
 )
 
@@ -54,7 +54,7 @@ type Policies struct {
 	discovered time.Time
 	// most is how many PediaClusters a policy makes of the sources in a namespace.
 	most int
-	// beyond and refused are those of the last turn.
+	// beyond and refused are those of the last pass.
 	beyond, refused map[types.UID]int
 }
 
@@ -88,7 +88,7 @@ func (p *Policies) Run(ctx context.Context) {
 	defer p.objects.Stop()
 	for ctx.Err() == nil {
 		if p.writable() {
-			p.turn(ctx)
+			p.reconcile(ctx)
 		}
 		p.objects.Sweep()
 		p.templates.Sweep()
@@ -108,7 +108,7 @@ func sleep(ctx context.Context, pause time.Duration) {
 	}
 }
 
-// state is what a turn begins with.
+// state is what a pass begins with.
 type state struct {
 	policies   []*v1alpha1.ClusterImportPolicy
 	lifecycles map[string]*v1alpha1.PediaClusterLifecycle
@@ -118,7 +118,7 @@ type state struct {
 	// ofParty are the names of the PediaClusters with a party, by its text.
 	ofParty map[string][]string
 
-	// made are the lifecycles that policies make of their sources in this turn, by name.
+	// made are the lifecycles that policies make of their sources in this pass, by name.
 	made map[string]origin
 	// unread are policies whose sources are not known yet, and unclear are lifecycles of sources of which it is not known what a policy makes.
 	unread  map[types.UID]bool
@@ -133,12 +133,12 @@ type state struct {
 type origin struct {
 	policy *v1alpha1.ClusterImportPolicy
 	source *unstructured.Unstructured
-	// late is set if the lifecycle was written in this turn, and was different before.
+	// late is set if the lifecycle was written in this pass, and was different before.
 	late bool
 }
 
-// turn compares everything once.
-func (p *Policies) turn(ctx context.Context) {
+// reconcile compares all objects once.
+func (p *Policies) reconcile(ctx context.Context) {
 	s, err := p.read()
 	if err != nil {
 		klog.V(2).InfoS("Policies wait", "err", err)

@@ -45,7 +45,7 @@ var (
 	fleetResource  = schema.GroupVersionResource{Group: "fleet.example.com", Version: "v1", Resource: "clusters"}
 )
 
-// world is a cluster with policies, whose turns a test takes.
+// world is a cluster with policies, whose passes a test runs.
 type world struct {
 	*testing.T
 	*Policies
@@ -138,11 +138,11 @@ func (w *world) put(resource schema.GroupVersionResource, text string) {
 	}
 }
 
-// until takes turns until a condition holds.
+// until runs passes until a condition holds.
 func (w *world) until(what string, holds func() bool) {
 	w.Helper()
 	require.Eventually(w, func() bool {
-		w.turn(w.Context())
+		w.reconcile(w.Context())
 		w.objects.Sweep()
 		w.templates.Sweep()
 		return holds()
@@ -301,7 +301,7 @@ func TestNothingIsWrittenWhenNothingChanges(t *testing.T) {
 	}
 	quiet := 0
 	before := -1
-	w.until("five turns without a write", func() bool {
+	w.until("five passes without a write", func() bool {
 		if quiet++; writes() != before {
 			before, quiet = writes(), 0
 		}
@@ -338,7 +338,7 @@ func TestAClusterThatWasThereBeforeStays(t *testing.T) {
 	w.until("it has the credentials", func() bool { return string(w.cluster("fleet-prod-a").Spec.Kubeconfig) == ">>>>>>" })
 	require.NoError(t, w.client.Resource(fleetResource).Namespace("prod").Delete(t.Context(), "a", metav1.DeleteOptions{}))
 	w.until("the lifecycle is gone", func() bool { return w.lifecycle("fleet-prod-a") == nil })
-	w.until("a turn later", func() bool { return true })
+	w.until("a pass later", func() bool { return true })
 	assert.NotNil(t, w.cluster("fleet-prod-a"))
 }
 
@@ -489,7 +489,7 @@ func TestALifecycleThatNoPolicyMakesReadsNothing(t *testing.T) {
 				refused = says(lifecycle.Status.Conditions) == "Created=False OrphanLifecycle"
 				return refused && name != "of a policy that is gone" && name != "of another UID of a policy"
 			})
-			w.until("a turn later", func() bool { return true })
+			w.until("a pass later", func() bool { return true })
 			for _, action := range w.client.Actions() {
 				assert.False(t, action.GetVerb() == "create" && action.GetResource() == clusterResource, "search has made a PediaCluster of it")
 			}

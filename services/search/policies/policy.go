@@ -249,7 +249,7 @@ func (p *Policies) makeLifecycle(ctx context.Context, wanted, has *v1alpha1.Pedi
 	return true, err
 }
 
-// freeName deletes a lifecycle with the name of one that a policy makes, unless another policy controls it. The next turn makes it anew:
+// freeName deletes a lifecycle with the name of one that a policy makes, unless another policy controls it. The next pass makes it anew:
 // a writer of lifecycles may have changed anything in it, so the PediaCluster that was made of it goes, too. The error says why the name is
 // taken.
 func (p *Policies) freeName(

@@ -25,7 +25,7 @@ import (
 	"github.com/tripod-k8s/tripod/services/search/pediaclusters"
 	"github.com/tripod-k8s/tripod/services/search/policies"
 	"github.com/tripod-k8s/tripod/services/search/rights"
-	"github.com/tripod-k8s/tripod/services/search/saved"
+	"github.com/tripod-k8s/tripod/services/search/savedsearches"
 	"github.com/tripod-k8s/tripod/services/search/shards"
 	"github.com/tripod-k8s/tripod/services/search/store"
 )
@@ -41,7 +41,7 @@ type server struct {
 	// copier is nil if the replica copies nothing.
 	copier *copier
 	// saved is nil if the replica does not serve, and authorizer decides about its requests.
-	saved      *saved.Searches
+	saved      *savedsearches.Searches
 	authorizer authorizer.Authorizer
 
 	// migrated is set once the database has the schema of this program.

@@ -123,7 +123,7 @@ func (s *watching) checkAge(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, max(limit, time.Second)) // a later answer is too old
 	defer cancel()
-	release, err := s.turn(ctx)
+	release, err := s.acquire(ctx)
 	if err != nil {
 		return err
 	}

@@ -257,14 +257,14 @@ func (s *watching) next(ctx context.Context, changes *watchcache.Subscription) (
 	s.changing.release()
 	err = s.changing.search(func() (err error) {
 		s.changes = 0
-		h, news, err = changes.Next(ctx, s.at, s.interest(), database.Bounds{Page: freeBytes, Charge: s.charge}, s.turn)
+		h, news, err = changes.Next(ctx, s.at, s.interest(), database.Bounds{Page: freeBytes, Charge: s.charge}, s.acquire)
 		return err
 	})
 	return h, news, err
 }
 
-// turn takes a turn at the database. Watches that cannot keep up with what changes read it there.
-func (s *watching) turn(ctx context.Context) (release func(), err error) {
+// acquire takes a slot for reading the database, which watches need that cannot keep up with the changes.
+func (s *watching) acquire(ctx context.Context) (release func(), err error) {
 	return s.handler.searches.acquire(ctx, s.handler.patience)
 }
 
@@ -309,7 +309,7 @@ func (s *watching) checkRights(ctx context.Context, changed int64) error {
 // checkRightsSince returns errRights if rights may have changed since the revision that the client knows. What the reader saw at that
 // revision is not known.
 func (s *watching) checkRightsSince(ctx context.Context) error {
-	release, err := s.turn(ctx)
+	release, err := s.acquire(ctx)
 	if err != nil {
 		return err
 	}
@@ -438,7 +438,7 @@ func (s *watching) writeAll(ctx context.Context, transitions []*history.Transiti
 	return nil
 }
 
-// judge returns the event that a transition is for the client, or none. It takes a turn for what needs a look at the whole object.
+// judge returns the event that a transition is for the client, or none. It takes a slot to decide about a whole object.
 func (s *watching) judge(ctx context.Context, t *history.Transition) (event watch.EventType, object []byte, err error) {
 	if len(s.q.Fields)+len(s.q.Words) > 0 || s.events.as != plain {
 		done, err := s.look(ctx)
@@ -462,7 +462,7 @@ func (s *watching) judge(ctx context.Context, t *history.Transition) (event watc
 	return event, object, err
 }
 
-// look takes a turn for a look at a whole object, which may be large and cost many times what it costs to send it.
+// look takes a slot to decode a whole object, which may be large and cost many times what it costs to send it.
 func (s *watching) look(ctx context.Context) (done func(), err error) {
 	return s.handler.judged.acquire(ctx, s.handler.patience)
 }

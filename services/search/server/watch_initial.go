@@ -38,7 +38,7 @@ func (s *watching) list(ctx context.Context, after *query.Position) (*initialPag
 	if !s.initial() {
 		page.Revision, err = s.handler.store.Revision(ctx)
 	} else {
-		release, failed := s.turn(ctx)
+		release, failed := s.acquire(ctx)
 		if failed != nil {
 			return nil, asStatus(ctx, failed)
 		}

@@ -219,7 +219,7 @@ func TestAWatchEndsInItsTimeWithABookmark(t *testing.T) {
 	assert.Nil(t, open(t, at, "")(), "no bookmark that nobody has asked for")
 }
 
-// TestAWatchWhoseTimeIsOverBlamesNoDatabase holds for watches that have no turn before their timeoutSeconds are over.
+// TestAWatchWhoseTimeIsOverBlamesNoDatabase holds for watches that get no slot before their timeoutSeconds are over.
 func TestAWatchWhoseTimeIsOverBlamesNoDatabase(t *testing.T) {
 	s, _ := opened(t)
 	h := NewHandler(s, nil, nil)

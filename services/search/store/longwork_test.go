@@ -83,23 +83,23 @@ func TestOtherNamespacesAreRemoved(t *testing.T) {
 	})
 }
 
-// TestLongWorkLeavesTurnsToOthers holds that another cluster writes between the transactions of one that has many objects.
-func TestLongWorkLeavesTurnsToOthers(t *testing.T) {
+// TestLongWorkLetsOthersWrite holds that another cluster writes between the transactions of one that has many objects.
+func TestLongWorkLetsOthersWrite(t *testing.T) {
 	each(t, func(t *testing.T, s *Store) {
 		other := openStream(t, s, "west", pods)
 		for name, work := range longWork {
 			stream := manyOf(t, s, pods)
-			turns, rows := 0, 0
-			limited := s.InTurns(func(_ context.Context, transaction func() (int, error)) error {
-				turns++
+			transactions, rows := 0, 0
+			limited := s.Throttled(func(_ context.Context, transaction func() (int, error)) error {
+				transactions++
 				n, err := transaction()
 				rows += n
 				assert.LessOrEqual(t, n, database.RemovedAtOnce, name)
-				require.NoError(t, s.Write(t.Context(), other, Batch{Changes: []Change{{Object: object("a", "x", fmt.Sprint(name, turns))}}}), name)
+				require.NoError(t, s.Write(t.Context(), other, Batch{Changes: []Change{{Object: object("a", "x", fmt.Sprint(name, transactions))}}}), name)
 				return err
 			})
 			require.NoError(t, work.do(t.Context(), limited, stream), name)
-			assert.GreaterOrEqual(t, turns, manyObjects/database.RemovedAtOnce, name)
+			assert.GreaterOrEqual(t, transactions, manyObjects/database.RemovedAtOnce, name)
 			assert.GreaterOrEqual(t, rows, manyObjects/database.RemovedAtOnce*database.RemovedAtOnce, name)
 			assert.Equal(t, work.left, leftOf(t, s), name)
 			require.NoError(t, s.RemoveCluster(t.Context(), "east"))
@@ -109,14 +109,14 @@ func TestLongWorkLeavesTurnsToOthers(t *testing.T) {
 
 // TestLongWorkThatWasInterruptedGoesOn has such work fail after its first transactions. Until it is done again, nothing counts as complete that is not.
 func TestLongWorkThatWasInterruptedGoesOn(t *testing.T) {
-	failure := errors.New("no more turns")
+	failure := errors.New("no more transactions")
 	each(t, func(t *testing.T, s *Store) {
 		for name, work := range longWork {
 			for most := range 5 {
 				stream := manyOf(t, s, pods)
-				turns := 0
-				err := work.do(t.Context(), s.InTurns(func(_ context.Context, transaction func() (int, error)) error {
-					if turns++; turns > most {
+				transactions := 0
+				err := work.do(t.Context(), s.Throttled(func(_ context.Context, transaction func() (int, error)) error {
+					if transactions++; transactions > most {
 						return failure
 					}
 					_, err := transaction()
@@ -150,7 +150,7 @@ func TestObjectsOfAnotherScopeAreWrittenAgain(t *testing.T) {
 		former := manyOf(t, s, pods)
 		other := pods
 		other.Name = "Other"
-		limited := s.InTurns(func(_ context.Context, transaction func() (int, error)) error {
+		limited := s.Throttled(func(_ context.Context, transaction func() (int, error)) error {
 			_, err := transaction()
 			assert.ErrorIs(t, s.Write(t.Context(), former, Batch{Changes: []Change{{Object: object("a", "late", "1")}}}), streams.ErrFenced)
 			return err

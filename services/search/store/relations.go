@@ -73,7 +73,7 @@ func (s *Store) Relations(ctx context.Context, q *RelationsQuestion) (*Related, 
 		if s.filter != nil && !s.filter.ObjectSet(q.Cluster, q.Resource.GroupResource()).Has(q.Namespace, q.Name) {
 			return ErrNotFound
 		}
-		return database.InTurn(
+		return database.Sequence(
 			func() (err error) {
 				w.revision, err = database.Value[int64](ctx, t, t.SQL(database.LastRevision))
 				return err

@@ -44,7 +44,7 @@ func (s *Store) removeEvents(ctx context.Context, stream *streams.Stream) error 
 // the key of the table. The stream is nil, or one that no other writer may have opened since.
 func (s *Store) removeRows(ctx context.Context, stream *streams.Stream, table, column, which string, values ...any) error {
 	for removed := int64(database.RemovedAtOnce); removed == database.RemovedAtOnce; {
-		err := s.db.InTurn(ctx, func(t *database.Tx) (int, error) {
+		err := s.db.WithinThrottled(ctx, func(t *database.Tx) (int, error) {
 			if _, err := t.Revisions(ctx, 0); err != nil { // as in Prune
 				return 0, err
 			}
@@ -67,11 +67,11 @@ func (s *Store) removeRows(ctx context.Context, stream *streams.Stream, table, c
 // RemoveCluster removes a cluster and all that is known of it, some rows at a time. From the beginning on, its RBAC shows nothing, and
 // writers of its streams are refused. If it fails, it may be called again.
 func (s *Store) RemoveCluster(ctx context.Context, name string) error {
-	err := s.db.InTurn(ctx, func(t *database.Tx) (int, error) {
+	err := s.db.WithinThrottled(ctx, func(t *database.Tx) (int, error) {
 		if _, err := t.Revisions(ctx, 1); err != nil {
 			return 0, err
 		}
-		return 0, database.InTurn(
+		return 0, database.Sequence(
 			func() error { return access.ChangePolicies(ctx, t) },
 			func() error {
 				return t.All(ctx, t.SQL("DELETE FROM cluster_rights WHERE "+streams.OfCluster, name),
@@ -79,12 +79,12 @@ func (s *Store) RemoveCluster(ctx context.Context, name string) error {
 			})
 	})
 	for left := 1; left > 0 && err == nil; {
-		err = database.InTurn(
+		err = database.Sequence(
 			func() error { return s.removeStreams(ctx, name) },
 			func() error { return s.removeRows(ctx, nil, "namespaces", "name", streams.OfCluster, name) },
 			func() error { return s.RemoveDocuments(ctx, name) },
 			func() error {
-				return s.db.InTurn(ctx, func(t *database.Tx) (_ int, err error) {
+				return s.db.WithinThrottled(ctx, func(t *database.Tx) (_ int, err error) {
 					left, err = removeEmptyCluster(ctx, t, name)
 					return 0, err
 				})
@@ -159,7 +159,7 @@ func (s *Store) RemoveOtherStreams(ctx context.Context, cluster string, keep []s
 func (s *Store) remove(ctx context.Context, stream *streams.Stream, then func(t *database.Tx, done bool) error, condition string,
 	values ...any) error {
 	for done := false; !done; {
-		err := s.db.InTurn(ctx, func(t *database.Tx) (removed int, err error) {
+		err := s.db.WithinThrottled(ctx, func(t *database.Tx) (removed int, err error) {
 			if _, err := t.Revisions(ctx, 1); err != nil {
 				return 0, err
 			}
@@ -225,7 +225,7 @@ func removeSome(ctx context.Context, t *database.Tx, stream *streams.Stream, con
 	for i := range records {
 		records[i].Revision = first + int64(i)
 	}
-	return len(records), database.InTurn(
+	return len(records), database.Sequence(
 		func() error { return history.KeepStates(ctx, t, ids) },
 		func() error { return deleteObjects(ctx, t, ids) },
 		func() error { return history.AddChanges(ctx, t, stream, records) },

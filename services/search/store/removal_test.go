@@ -51,8 +51,8 @@ func rowsOfAll(t *testing.T, s *Store, table string) (n int) {
 	return n
 }
 
-// TestManyRowsLeaveTurnsToOthers holds for what a cluster has besides objects: no transaction removes much of it, and in the end it is gone.
-func TestManyRowsLeaveTurnsToOthers(t *testing.T) {
+// TestManyRowsLetOthersWrite holds for what a cluster has besides objects: no transaction removes much of it, and in the end it is gone.
+func TestManyRowsLetOthersWrite(t *testing.T) {
 	each(t, func(t *testing.T, s *Store) {
 		other := openStream(t, s, "west", pods)
 		for name, test := range map[string]struct {
@@ -78,7 +78,7 @@ func TestManyRowsLeaveTurnsToOthers(t *testing.T) {
 		} {
 			written := rows(t, s)
 			before, steps := rowsOfAll(t, s, test.table), 0
-			limited := s.InTurns(func(_ context.Context, transaction func() (int, error)) error {
+			limited := s.Throttled(func(_ context.Context, transaction func() (int, error)) error {
 				n, err := transaction()
 				assert.LessOrEqual(t, n, database.RemovedAtOnce, name)
 				now := rowsOfAll(t, s, test.table)
@@ -100,8 +100,8 @@ func TestManyRowsLeaveTurnsToOthers(t *testing.T) {
 	})
 }
 
-// TestManyNamespacesThatAreGoneLeaveTurnsToOthers has a list without them, and then the history end that has them.
-func TestManyNamespacesThatAreGoneLeaveTurnsToOthers(t *testing.T) {
+// TestManyNamespacesThatAreGoneLetOthersWrite has a list without them, and then the history end that has them.
+func TestManyNamespacesThatAreGoneLetOthersWrite(t *testing.T) {
 	each(t, func(t *testing.T, s *Store) {
 		written := rows(t, s)
 		gone := func() (n int) {
@@ -115,7 +115,7 @@ func TestManyNamespacesThatAreGoneLeaveTurnsToOthers(t *testing.T) {
 		require.Zero(t, gone())
 		stream = openStream(t, s, "east", streams.Kind{GroupVersionResource: streams.NamespacesResource, Name: "Namespace"})
 		before := 0
-		limited := s.InTurns(func(_ context.Context, transaction func() (int, error)) error {
+		limited := s.Throttled(func(_ context.Context, transaction func() (int, error)) error {
 			_, err := transaction()
 			now := gone()
 			assert.LessOrEqual(t, now-before, database.RemovedAtOnce)

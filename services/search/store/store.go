@@ -37,10 +37,10 @@ func Open(location string) (*Store, error) {
 // Migrate brings the database to the schema of this binary, see schema.Migrate.
 func (s *Store) Migrate(ctx context.Context) error { return tables.Migrate(ctx, s.db) }
 
-// InTurns returns the store with turns for work that takes several transactions, see database.DB.InTurns.
-func (s *Store) InTurns(turn database.Turn) *Store {
+// Throttled returns the store with a throttle for work that takes several transactions, see database.DB.Throttled.
+func (s *Store) Throttled(throttle database.Throttle) *Store {
 	limited := *s
-	limited.db = s.db.InTurns(turn)
+	limited.db = s.db.Throttled(throttle)
 	limited.Registry, limited.Rights, limited.Log = s.Registry.On(limited.db), access.In(limited.db), s.Log.On(limited.db)
 	return &limited
 }

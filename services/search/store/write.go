@@ -272,7 +272,7 @@ func (w *writer) write(ctx context.Context, changes []Change, room Room) error {
 		}
 		w.next++
 	}
-	return database.InTurn(
+	return database.Sequence(
 		func() error { return history.KeepStates(ctx, w.Tx, append(replaced, deleted...)) },
 		func() error { return deleteObjects(ctx, w.Tx, deleted) },
 		func() error { return deleteReferences(ctx, w.Tx, replaced) },

@@ -17,7 +17,7 @@ const (
 	longRun = 0.2
 )
 
-// errSpent is the error of a template that waits. It is executed in one of the next turns.
+// errSpent is the error of a template that waits. It is executed in one of the next passes.
 var errSpent = errors.New("it waits: the templates of its policy have taken a fifth of a processor for long")
 
 // budget is processor time. It may be below zero, because what a template takes is unknown before.

@@ -11,7 +11,7 @@ import (
 )
 
 // functionNames are the functions of sprig that templates may call. Their results depend on their arguments alone: no environment, no
-// network, no clock, no randomness, no keys. So two replicas, and two turns, make the same of the same objects.
+// network, no clock, no randomness, no keys. So two replicas, and two passes, make the same of the same objects.
 const functionNames = `
 abbrev abbrevboth cat contains hasPrefix hasSuffix indent initials kebabcase camelcase snakecase swapcase lower upper title untitle
 nindent nospace plural quote squote replace substr trim trimAll trimall trimPrefix trimSuffix trunc wrap wrapWith

@@ -46,7 +46,7 @@ const (
 // Memory is that of the results that are kept, in bytes.
 const Memory = 16 << 20
 
-// Templates executes templates. It keeps what it has made as long as it is asked for in each turn. Only one goroutine may use it.
+// Templates executes templates. It keeps what it has made as long as it is asked for in each pass. Only one goroutine may use it.
 type Templates struct {
 	limits  Limits
 	process *process

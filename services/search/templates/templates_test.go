@@ -155,7 +155,7 @@ func TestASlowPolicyLeavesTheProcessorToOthers(t *testing.T) {
 	require.NoError(t, render("other"))
 	require.NoError(t, made.Check(t.Context(), Owner{Policy: "slow"}, "{{.new}}"))
 	made.Sweep()
-	require.ErrorIs(t, render("slow"), errSpent, "the next turn is not too late")
+	require.ErrorIs(t, render("slow"), errSpent, "the next pass is not too late")
 	clock.Step(time.Hour)
 	assert.Positive(t, spend())
 	clock.Step(time.Hour)

@@ -148,16 +148,16 @@ func (f *Cache) start() {
 	}()
 }
 
-// Turn returns when the database may be read, and what to call after that.
-type Turn func(context.Context) (release func(), err error)
+// Acquire returns when the database may be read, with the function to call after the read.
+type Acquire func(context.Context) (release func(), err error)
 
 // Next returns what follows a revision, but not more than about nextBytes: ask again from UpTo. If that is nothing, wait for the channel,
 // and ask again. What is not of interest may be among it, but Next does not read that from the database. Next returns history.ErrPruned,
 // history.ErrFuture, ErrReplaced or ErrAway when the watch has to end, and may return any error of the database, or of the bounds.
 //
-// If it has to read the database, it takes a turn before.
+// It calls acquire before it reads the database.
 func (s *Subscription) Next(
-	ctx context.Context, after int64, about *history.Interest, bounds database.Bounds, turn Turn,
+	ctx context.Context, after int64, about *history.Interest, bounds database.Bounds, acquire Acquire,
 ) (h history.History, news <-chan struct{}, err error) {
 	h, news, known, err := s.kept(after)
 	if known || err != nil {
@@ -166,7 +166,7 @@ func (s *Subscription) Next(
 		}
 		return h, news, err
 	}
-	release, err := turn(ctx)
+	release, err := acquire(ctx)
 	if err != nil {
 		return h, news, err
 	}

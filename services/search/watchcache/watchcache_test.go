@@ -70,7 +70,7 @@ func (f *fixture) watch(t *testing.T, resources ...string) *Subscription {
 	return s
 }
 
-// always is a turn that is there.
+// always is an Acquire that never waits.
 func always(context.Context) (release func(), err error) { return func() {}, nil }
 
 // until returns the revisions that follow a revision up to another one.

@@ -124,7 +124,7 @@ func (i *installed) open(config *rest.Config) (*connect.Tunnel, <-chan string, e
 		return nil, nil, err
 	}
 	said := make(chan string, 100)
-	tunnel, err := connect.Open(i.t.Context(), release, connect.Options{Config: config, Client: client, Say: func(line string) {
+	tunnel, err := connect.Open(i.t.Context(), release, connect.Options{Config: config, Client: client, Progress: func(line string) {
 		i.t.Log(line)
 		said <- line
 	}})

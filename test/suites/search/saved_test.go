@@ -22,7 +22,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/tripod-k8s/tripod/services/search/apis/saved/v1alpha1"
-	"github.com/tripod-k8s/tripod/services/search/saved"
+	"github.com/tripod-k8s/tripod/services/search/savedsearches"
 	"github.com/tripod-k8s/tripod/test/framework"
 )
 
@@ -93,7 +93,7 @@ func TestASavedSearchIsCountedByTheRightsOfItsUser(t *testing.T) {
 		require.NoError(t, fleet.Create(t.Context(), fmt.Sprintf("{apiVersion: v1, kind: ConfigMap, metadata: {name: %s, namespace: %s}}", object, namespace)))
 	}
 	save(t, name, namespace, "threshold: {moreThan: 1}")
-	search := awaitSaved(t, name, saved.Forbidden, 0)
+	search := awaitSaved(t, name, savedsearches.Forbidden, 0)
 	assert.False(t, meta.IsStatusConditionTrue(search.Status.Conditions, v1alpha1.Exceeded))
 	require.NoError(t, fleet.Create(t.Context(), fmt.Sprintf(`
 apiVersion: rbac.authorization.k8s.io/v1
@@ -107,7 +107,7 @@ metadata: {name: counts, namespace: %[1]s}
 roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: counts}
 subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: %[2]q}]
 `, namespace, search.Status.User)))
-	search = awaitSaved(t, name, saved.Counted, 2)
+	search = awaitSaved(t, name, savedsearches.Counted, 2)
 	assert.True(t, meta.IsStatusConditionTrue(search.Status.Conditions, v1alpha1.Exceeded))
 	for _, replica := range []string{"search-0", "search-1"} {
 		framework.Eventually(t, replica+" exports the matches", func(ctx context.Context) error {
@@ -128,10 +128,10 @@ subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: %[2]q}]
 	patch := fmt.Appendf(nil, `{"status": {"user": %q}}`, search.Status.User)
 	_, err := savedSearches().Patch(t.Context(), name, types.MergePatchType, patch, metav1.PatchOptions{}, "status")
 	require.NoError(t, err)
-	other := awaitSaved(t, name, saved.Forbidden, 0)
+	other := awaitSaved(t, name, savedsearches.Forbidden, 0)
 	assert.NotEqual(t, search.Status.User, other.Status.User)
 	patchSaved(t, name, `{"spec": {"parameters": {"names": null}}}`)
-	awaitSaved(t, name, saved.Counted, 2)
+	awaitSaved(t, name, savedsearches.Counted, 2)
 
 	require.NoError(t, savedSearches().Delete(t.Context(), name, metav1.DeleteOptions{}))
 	framework.Eventually(t, "the metric goes", func(ctx context.Context) error {
@@ -193,7 +193,7 @@ func TestAWrongSavedSearchSaysWhatIsWrong(t *testing.T) {
 			return err
 		}
 		evaluated := meta.FindStatusCondition(found.Status.Conditions, v1alpha1.Evaluated)
-		if evaluated == nil || evaluated.Reason != saved.Invalid || found.Status.Matches != nil {
+		if evaluated == nil || evaluated.Reason != savedsearches.Invalid || found.Status.Matches != nil {
 			return fmt.Errorf("has the status %+v", found.Status)
 		}
 		return nil

@@ -130,7 +130,7 @@ func (c *Comparison) compare() result {
 	add := func(between string, a, b member, compared func(string) bool) {
 		for _, difference := range settings.Compare(a.name, b.name, a.configuration, b.configuration, compared) {
 			found.counts[[2]string{difference.Kind, between}]++
-			found.differences = append(found.differences, printable(difference.Says))
+			found.differences = append(found.differences, printable(difference.Message))
 		}
 	}
 	firsts := []member{{"this aggregator", c.own}}
@@ -163,17 +163,17 @@ func (c *Comparison) compare() result {
 
 // error returns nil if all replicas report the same.
 func (r result) error() error {
-	says := r.differences
-	if more := len(says) - maxListed; more > 0 {
-		says = append(says[:maxListed:maxListed], fmt.Sprintf("and %d more", more))
+	messages := r.differences
+	if more := len(messages) - maxListed; more > 0 {
+		messages = append(messages[:maxListed:maxListed], fmt.Sprintf("and %d more", more))
 	}
 	if len(r.unknown) > 0 {
-		says = append(says[:len(says):len(says)], "unknown is the configuration of "+strings.Join(r.unknown, ", "))
+		messages = append(messages[:len(messages):len(messages)], "unknown is the configuration of "+strings.Join(r.unknown, ", "))
 	}
-	if len(says) == 0 {
+	if len(messages) == 0 {
 		return nil
 	}
-	return errors.New(strings.Join(says, "; "))
+	return errors.New(strings.Join(messages, "; "))
 }
 
 // Agree returns nil if all services have the same configuration. Otherwise the error lists the differences, and the replicas that do not

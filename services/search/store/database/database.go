@@ -21,8 +21,8 @@ type DB struct {
 	write, read *sql.DB
 	// searches has room for those that run. Others wait for them without a connection.
 	searches chan struct{}
-	// turn is nil if nothing has to wait for others.
-	turn Turn
+	// throttle is nil if nothing has to wait for others.
+	throttle Throttle
 }
 
 // A process has this many connections to a database server at most. Readers have their own, so that they never keep what is copied

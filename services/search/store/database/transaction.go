@@ -142,8 +142,8 @@ func (t *Tx) Revisions(ctx context.Context, n int) (first int64, err error) {
 	return last - int64(n) + 1, err
 }
 
-// InTurn runs functions until one fails.
-func InTurn(steps ...func() error) error {
+// Sequence runs steps until one fails.
+func Sequence(steps ...func() error) error {
 	for _, step := range steps {
 		if err := step(); err != nil {
 			return err

@@ -21,5 +21,5 @@ type Log struct {
 // In returns the history in a database. Transitions keeps to the bounds.
 func In(db *database.DB, bounds database.Bounds) *Log { return &Log{db: db, bounds: bounds} }
 
-// On returns the same with other turns at the database.
+// On returns the same on a database with another throttle.
 func (s *Log) On(db *database.DB) *Log { return In(db, s.bounds) }

@@ -67,7 +67,7 @@ func ForgetNamespaces(ctx context.Context, db *database.DB, stream *streams.Stre
 		if err != nil || len(names) == 0 {
 			return err
 		}
-		err = db.InTurn(ctx, func(t *database.Tx) (int, error) {
+		err = db.WithinThrottled(ctx, func(t *database.Tx) (int, error) {
 			if _, err := t.Revisions(ctx, 1); err != nil {
 				return 0, err
 			}

@@ -31,5 +31,5 @@ type Registry struct {
 // empty.
 func In(db *database.DB, hub string) *Registry { return &Registry{db: db, hub: hub} }
 
-// On returns the same with other turns at the database.
+// On returns the same on a database with another throttle.
 func (s *Registry) On(db *database.DB) *Registry { return In(db, s.hub) }

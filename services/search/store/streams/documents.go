@@ -167,7 +167,7 @@ func (s *Registry) RemoveDocuments(ctx context.Context, cluster string) error {
 func (s *Registry) removeSchemas(ctx context.Context, cluster string, paths []string) error {
 	slices.Sort(paths)
 	for part := range slices.Chunk(paths, DocumentsAtOnce) {
-		err := s.db.InTurn(ctx, func(t *database.Tx) (int, error) {
+		err := s.db.WithinThrottled(ctx, func(t *database.Tx) (int, error) {
 			if _, err := t.Revisions(ctx, 0); err != nil { // as in changeSchemas
 				return 0, err
 			}

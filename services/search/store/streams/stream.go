@@ -51,7 +51,7 @@ func (s *Registry) OpenStream(ctx context.Context, cluster string, kind Kind) (*
 		Namespaces: kind.GroupVersionResource == NamespacesResource,
 	}
 	for opened := false; !opened; {
-		if err = s.db.InTurn(ctx, func(t *database.Tx) (rows int, err error) {
+		if err = s.db.WithinThrottled(ctx, func(t *database.Tx) (rows int, err error) {
 			rows, opened, err = open(ctx, t, stream, kind, string(details))
 			return rows, err
 		}); err != nil {

@@ -18,16 +18,16 @@ import (
 
 	"github.com/tripod-k8s/tripod/services/search/apis/search/v1beta1"
 	"github.com/tripod-k8s/tripod/services/search/query"
-	"github.com/tripod-k8s/tripod/services/search/saved"
+	"github.com/tripod-k8s/tripod/services/search/savedsearches"
 )
 
 // newSaved returns what counts the SavedSearches of a cluster.
-func newSaved(s *server, cluster *rest.Config) (*saved.Searches, error) {
+func newSaved(s *server, cluster *rest.Config) (*savedsearches.Searches, error) {
 	client, err := dynamic.NewForConfig(cluster)
 	if err != nil {
 		return nil, err
 	}
-	searches := saved.New(client, func(ctx context.Context, name string, groups []string, parameters url.Values) (int64, error) {
+	searches := savedsearches.New(client, func(ctx context.Context, name string, groups []string, parameters url.Values) (int64, error) {
 		return s.handler.count(ctx, s.authorizer, &user.DefaultInfo{Name: name, Groups: groups}, parameters)
 	})
 	legacyregistry.CustomMustRegister(searches.Collector())
@@ -68,7 +68,7 @@ func (h *Handler) count(ctx context.Context, by authorizer.Authorizer, reader us
 	case err != nil:
 		return 0, asStatus(ctx, err)
 	case decision != authorizer.DecisionAllow:
-		return 0, saved.ErrForbidden
+		return 0, savedsearches.ErrForbidden
 	}
 	found, _, err := h.counted(ctx, patterns, q)
 	if err != nil {

@@ -28,8 +28,8 @@ import (
 // secretOfGuest is the Secret of a release with the certificate of its user of etcd.
 const secretOfGuest = "etcd-of-another"
 
-// share gives a release a user in the etcd of another one, with the name of the release, and returns the values with which it uses that.
-func share(ctx context.Context, owner, guest *release.Release, values release.Values) (release.Values, error) {
+// shareEtcd gives a release a user in the etcd of another one, with the name of the release, and returns the values with which it uses that.
+func shareEtcd(ctx context.Context, owner, guest *release.Release, values release.Values) (release.Values, error) {
 	prefix := "/" + guest.Name
 	if err := confine(ctx, owner, guest.Name, prefix+"/"); err != nil {
 		return nil, err

@@ -1,7 +1,7 @@
 // Copyright The Tripod Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package saved
+package savedsearches
 
 import (
 	"cmp"
@@ -38,8 +38,8 @@ const (
 	attemptTime = time.Minute
 	// countTime bounds one count. It is less than attemptTime, so that two replicas do not count at once.
 	countTime = 45 * time.Second
-	// turnInterval is the pause between two looks at all searches.
-	turnInterval = 5 * time.Second
+	// scanInterval is the pause between two looks at all searches.
+	scanInterval = 5 * time.Second
 )
 
 var resource = v1alpha1.GroupVersion.WithResource(v1alpha1.Resource)
@@ -89,19 +89,19 @@ func New(client dynamic.Interface, count Counter) *Searches {
 func (s *Searches) Run(ctx context.Context) {
 	defer s.objects.Stop()
 	for ctx.Err() == nil {
-		s.turn(ctx)
+		s.countDue(ctx)
 		select {
 		case <-ctx.Done():
 		case <-s.changed:
 			pause(ctx, time.Second) // an object that changes all the time is looked at once a second
-		case <-time.After(turnInterval):
+		case <-time.After(scanInterval):
 		}
 	}
 	s.know(nil, nil)
 }
 
-// turn counts the searches whose time has come.
-func (s *Searches) turn(ctx context.Context) {
+// countDue counts the searches whose interval is over.
+func (s *Searches) countDue(ctx context.Context) {
 	all, err := s.list()
 	if err != nil {
 		s.fail(err)
@@ -117,7 +117,7 @@ func (s *Searches) turn(ctx context.Context) {
 		began := s.now()
 		if s.attempt(ctx, search, i >= Most) {
 			pause(ctx, s.now().Sub(began))
-			if _, err := s.list(); err != nil { // a turn may be long, and metrics are those of now
+			if _, err := s.list(); err != nil { // the loop may take long, and metrics are those of now
 				s.fail(err)
 				return
 			}

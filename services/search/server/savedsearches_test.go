@@ -16,7 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apiserver/pkg/authentication/user"
 
-	"github.com/tripod-k8s/tripod/services/search/saved"
+	"github.com/tripod-k8s/tripod/services/search/savedsearches"
 	"github.com/tripod-k8s/tripod/services/search/store/storetest"
 )
 
@@ -67,7 +67,7 @@ func testSavedSearches(t *testing.T, location string) {
 		assert.Equal(t, test.want, got, "%s: %s", test.user, test.parameters)
 	}
 	_, err := h.count(t.Context(), by, &user.DefaultInfo{Name: "stranger"}, url.Values{"groups": {"*"}})
-	assert.ErrorIs(t, err, saved.ErrForbidden)
+	assert.ErrorIs(t, err, savedsearches.ErrForbidden)
 	for _, wrong := range []string{
 		"", "groups=*&at=1m", "groups=*&cluster=east", "groups=*&unknown=1", "groups=*&injectEvents=true", "resources=pods",
 		"groups=*&labelSelector=search.clusterpedia.io/orderby+in+(name)", "groups=*&fieldSelector=a%3D%3D%3D(",
