@@ -21,7 +21,7 @@ const (
 	metaInOpenAPI = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
 )
 
-// generated are schemas as openapi-gen writes them if it is not told of the package of ObjectMeta.
+// generated are schemas as openapi-gen writes them if its input packages lack that of ObjectMeta.
 func generated(names ...string) common.GetOpenAPIDefinitions {
 	return func(ref common.ReferenceCallback) map[string]common.OpenAPIDefinition {
 		all := map[string]common.OpenAPIDefinition{}

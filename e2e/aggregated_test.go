@@ -56,10 +56,10 @@ func aggregatedServer(t *testing.T, r *release.Release) {
 	hostWardle(t, r, map[string][]byte{"tls.crt": bundle, "tls.key": key, "kubeconfig": insideKubeconfig(t, r, token)})
 
 	user.kubectl("", "wait", "--for=condition=Available", "apiservice/v1alpha1.wardle.example.com", "--timeout=90s")
-	user.kubectl(`{apiVersion: wardle.example.com/v1alpha1, kind: Flunder, metadata: {name: f}, spec: {reference: g}}`, "apply", "-f", "-").says("created")
-	user.kubectl("", "get", "flunders").says("f")
-	user.kubectl("", "api-resources", "--api-group=wardle.example.com").says("flunders", "fischers")
-	user.kubectl("", "delete", "flunder", "f").says("deleted")
+	user.kubectl(`{apiVersion: wardle.example.com/v1alpha1, kind: Flunder, metadata: {name: f}, spec: {reference: g}}`, "apply", "-f", "-").contains("created")
+	user.kubectl("", "get", "flunders").contains("f")
+	user.kubectl("", "api-resources", "--api-group=wardle.example.com").contains("flunders", "fischers")
+	user.kubectl("", "delete", "flunder", "f").contains("deleted")
 }
 
 // hostWardle runs the server in the kind cluster. The server finds files in a Secret.

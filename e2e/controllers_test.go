@@ -61,9 +61,9 @@ func namespaceGoes(t *testing.T, r *release.Release, client kubernetes.Interface
 		"{apiVersion: v1, kind: PersistentVolumeClaim, metadata: {name: a}, spec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}}",
 		fmt.Sprintf("{apiVersion: %s, kind: %s, metadata: {name: a}}", customs[0].Version, customs[0].Kind),
 	} {
-		user.kubectl(object, "create", "-f", "-").says("created")
+		user.kubectl(object, "create", "-f", "-").contains("created")
 	}
-	user.kubectl("", "get", "persistentvolumeclaim", "a", "-o", "jsonpath={.metadata.finalizers}").says("kubernetes.io/pvc-protection")
+	user.kubectl("", "get", "persistentvolumeclaim", "a", "-o", "jsonpath={.metadata.finalizers}").contains("kubernetes.io/pvc-protection")
 	require.NoError(t, client.CoreV1().Namespaces().Delete(t.Context(), user.namespace, metav1.DeleteOptions{}))
 	framework.Eventually(t, "the namespace is gone", func(ctx context.Context) error {
 		namespace, err := client.CoreV1().Namespaces().Get(ctx, user.namespace, metav1.GetOptions{})

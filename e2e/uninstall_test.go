@@ -45,7 +45,7 @@ func TestUninstall(t *testing.T) {
 	values, err := env.Values(t.Context(), environment.NodePort)
 	require.NoError(t, err)
 	require.NoError(t, r.Up(t.Context(), values, keep(false)))
-	user.kubectl("", "get", "configmap", "kept", "-o", "jsonpath={.data.value}").says("1")
+	user.kubectl("", "get", "configmap", "kept", "-o", "jsonpath={.data.value}").contains("1")
 	if !bytes.Equal(kubeconfig, read(t, r.Kubeconfig)) {
 		t.Error("the new release has a new kubeconfig, want the kept one")
 	}

@@ -18,8 +18,8 @@ type user struct {
 	namespace string
 }
 
-// said is the output of a command.
-type said struct {
+// result is the output of a command.
+type result struct {
 	t    testing.TB
 	args []string
 	out  string
@@ -35,17 +35,17 @@ func newUser(t testing.TB, r *release.Release) *user {
 }
 
 // kubectl runs kubectl and fails the test if it fails.
-func (u *user) kubectl(stdin string, args ...string) said {
+func (u *user) kubectl(stdin string, args ...string) result {
 	u.t.Helper()
 	out, err := u.release.Kubectl(u.t.Context(), stdin, append([]string{"--namespace", u.namespace}, args...)...)
 	if err != nil {
 		u.t.Fatal(err)
 	}
-	return said{u.t, args, out}
+	return result{u.t, args, out}
 }
 
-// says expects words in the output.
-func (s said) says(words ...string) {
+// contains expects words in the output.
+func (s result) contains(words ...string) {
 	s.t.Helper()
 	for _, word := range words {
 		if !strings.Contains(s.out, word) {

@@ -26,7 +26,7 @@ import (
 
 var definitions = apiextensionsv1.SchemeGroupVersion.WithResource("customresourcedefinitions")
 
-// newCheck returns a check of an API that does as it is told, but for what a test changes.
+// newCheck returns a check of an API that does what a request asks, except where a test changes that.
 func newCheck(out *strings.Builder) (*Check, *dynamicfake.FakeDynamicClient) {
 	c := &Check{Namespace: "default", Name: "tripod-check-x", Report: into(out)}
 	client := dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), map[schema.GroupVersionResource]string{

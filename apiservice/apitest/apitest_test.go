@@ -154,7 +154,7 @@ func TestWhatIsWrongIsSaid(t *testing.T) {
 	}
 }
 
-// victimVariable is set in the process of TestNothingIsLeftBehind, and says how it ends.
+// victimVariable is set in the process of TestNothingIsLeftBehind, and sets how it ends.
 const victimVariable = "APITEST_VICTIM"
 
 func TestVictim(t *testing.T) {

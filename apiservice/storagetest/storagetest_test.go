@@ -135,7 +135,7 @@ func (s lister) GetList(ctx context.Context, key string, o storage.ListOptions, 
 	return s.Interface.GetList(ctx, key, o, list)
 }
 
-// filter sends the tenth event of a watch as often as times says.
+// filter sends the tenth event of a watch as often as times.
 type filter struct {
 	storage.Interface
 	times int

@@ -15,7 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// guarded is a server that says which path it was asked for, and its guard.
+// guarded is a server that answers with the path of the request, and its guard.
 type guarded struct {
 	*Guard
 	t      *testing.T

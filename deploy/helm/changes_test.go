@@ -30,7 +30,7 @@ const (
 // change sets a value. The text want is in the objects if the value is set, and only then. Other values are those of with.
 type change struct {
 	path, value, want, with string
-	// alone says that the value cannot be set together with others.
+	// alone is set if the value cannot be set together with others.
 	alone bool
 }
 

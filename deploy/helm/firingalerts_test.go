@@ -24,7 +24,7 @@ type series map[string]string
 type alertCase struct {
 	alert, at string
 	series    series
-	// labels are those of the alert, besides its severity, and summary is what it says.
+	// labels are those of the alert, besides its severity, and summary is its text.
 	labels  map[string]string
 	summary string
 }

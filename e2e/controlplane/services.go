@@ -18,7 +18,7 @@ import (
 // rollAnnotation changes to make the kubelet restart a static pod.
 const rollAnnotation = "e2e.tripod/roll"
 
-// Services says how to run the services of Tripod as static pods.
+// Services configures how to run the services of Tripod as static pods.
 type Services struct {
 	// Binary is the program tripod. Repository and Tag make the names of the images.
 	Binary, Repository, Tag string

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package counter has a client that writes and an informer that watches, both as most clients do it. Tests run them while API servers are
-// exchanged, and learn whether the clients lost anything.
+// exchanged, and check whether the clients lost anything.
 package counter
 
 import (

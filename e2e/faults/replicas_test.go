@@ -24,7 +24,7 @@ type fault struct {
 	name string
 	// harm causes the fault, and returns a function that ends it, or nil.
 	harm func(*testing.T, *corev1.Pod) (heal func())
-	// silent says that connections to the replica stay open, so that no peer learns that it is gone.
+	// silent is set if connections to the replica stay open, so that no peer observes that it is gone.
 	silent bool
 }
 

@@ -38,7 +38,7 @@ func Build(dir, name, pkg string) (string, error) {
 // Write writes an image called name. Its only file is the program, which is also its entrypoint.
 func Write(archive, name, program string) error { return write(archive, name, program, "/", user) }
 
-// WriteComponent writes an image of a component of the control plane, as kubeadm wants it: root runs it, and finds it in $PATH.
+// WriteComponent writes an image of a component of the control plane, as kubeadm requires it: root runs it, and finds it in $PATH.
 func WriteComponent(archive, name, program string) error {
 	return write(archive, name, program, "/usr/local/bin/", "")
 }

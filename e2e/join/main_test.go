@@ -116,7 +116,7 @@ func joinOf(ctx context.Context, e *environment.Environment) (release.Values, er
 }
 
 // networkOf returns manifests for the network of pods: kind's, unless the node image brings a configuration of its own and has none, and an object that
-// tells whether they are there.
+// shows whether they exist.
 func networkOf(ctx context.Context, cluster *kindcluster.Cluster) (string, error) {
 	const kinds = "/kind/manifests/default-cni.yaml"
 	manifest, err := cluster.Exec(ctx, nil, "sh", "-c", "if [ -e "+kinds+" ]; then cat "+kinds+"; fi")

@@ -55,7 +55,7 @@ type Cluster struct {
 	Name string
 	// Kubeconfig is the path of its kubeconfig.
 	Kubeconfig string
-	// Made says that Up created the cluster.
+	// Made is set if Up created the cluster.
 	Made bool
 	// Client is a client of its API server.
 	Client kubernetes.Interface

@@ -65,7 +65,7 @@ func prepare(ctx context.Context, e *environment.Environment) error {
 	return progress.Step("load the images", func() error { return loadImages(ctx, e.Cluster, e.Dir) })
 }
 
-// loadImages loads two builds of Tripod, a workload, and whatever kubeadm wants and the nodes do not have.
+// loadImages loads two builds of Tripod, a workload, and the images that kubeadm requires and the nodes do not have.
 func loadImages(ctx context.Context, cluster *kindcluster.Cluster, dir string) error {
 	workload, err := imagearchive.Build(dir, workloadImage, "github.com/tripod-k8s/tripod/e2e/workload")
 	if err != nil {
@@ -97,8 +97,8 @@ func loadImages(ctx context.Context, cluster *kindcluster.Cluster, dir string) e
 	return nil
 }
 
-// provide gives the nodes an image that kubeadm wants. Nodes of another patch or minor version than kubeadm have others. So a component is packed
-// from its binary in bin/test-assets. Images without one, such as CoreDNS, get the name that kubeadm wants. The image pause, which kubeadm only
+// provide gives the nodes an image that kubeadm requires. Nodes of another patch or minor version than kubeadm have others. So a component is packed
+// from its binary in bin/test-assets. Images without one, such as CoreDNS, get the name that kubeadm requires. The image pause, which kubeadm only
 // runs to see that pods run, becomes the workload.
 func provide(ctx context.Context, cluster *kindcluster.Cluster, dir, image string) error {
 	name, _, _ := strings.Cut(path.Base(image), ":")

@@ -20,7 +20,7 @@ import (
 const stoppedDir = "/etc/kubernetes/stopped"
 
 // testRenewal renews all certificates. The API server takes over its own without a restart. The controller manager and the scheduler read theirs
-// once, so kubeadm wants the control plane restarted.
+// once, so kubeadm requires a restart of the control plane.
 func testRenewal(t *testing.T) {
 	before, err := served(t.Context())
 	require.NoError(t, err)

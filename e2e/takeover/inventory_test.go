@@ -36,7 +36,7 @@ type data struct {
 // server starts. Pods of the control plane are among them, because the kubelet creates new mirror pods.
 var restless = inventory.Restless("leases/|minions/|pods/kube-system/|health|resourcequotas/|ranges/servicenodeports")
 
-// restlessObjects are of kinds whose resourceVersion says nothing, as the API shows them.
+// restlessObjects are of kinds whose resourceVersion changes by itself, as the API shows them.
 var restlessObjects = regexp.MustCompile("Resource=(events |leases |pods " + metav1.NamespaceSystem + "/)")
 
 // isDefaultRole returns whether a value is an RBAC object that API servers reconcile.

@@ -29,8 +29,8 @@ func TestWhatGoesWithAVersionIsRequired(t *testing.T) {
 	ours := requirements{
 		"k8s.io/kubernetes":               "v1.36.3",
 		"k8s.io/api":                      "v0.36.3", // of the version before
-		"k8s.io/apiextensions-apiserver":  "v0.36.0", // what another module wants
-		"k8s.io/kube-aggregator":          "v0.0.0",  // what Kubernetes itself says
+		"k8s.io/apiextensions-apiserver":  "v0.36.0", // what another module requires
+		"k8s.io/kube-aggregator":          "v0.0.0",  // what Kubernetes itself requires
 		"k8s.io/klog/v2":                  "v2.140.0",
 		"sigs.k8s.io/yaml":                "v0.36.3",
 		"go.etcd.io/etcd/client/v3":       "v3.6.8",

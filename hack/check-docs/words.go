@@ -31,7 +31,7 @@ type rule struct {
 
 var (
 	nameActors = rule{unnamed, "name the user, client, service or replica"}
-	// nameActions holds for pages, contracts and comments. Scripts print sentences for people.
+	// nameActions holds for pages, contracts and comments, also those of tests. Scripts print sentences for people.
 	nameActions = rule{ofPeople, "say what the program does: report, send, receive, trust, distinguish"}
 )
 
@@ -45,8 +45,8 @@ func rulesOf(file string, text []byte) []rule {
 		return nil
 	case path.Ext(file) == ".md" && (strings.HasPrefix(file, "docs/design/") || path.Base(file) == "CHANGELOG.md"):
 		return []rule{nameActors} // they are of their time
-	case strings.HasSuffix(file, "_test.go"), strings.HasSuffix(file, ".pb.go"), strings.HasPrefix(path.Base(file), "zz_generated"):
-		return []rule{nameActors}
+	case strings.HasSuffix(file, ".pb.go"), strings.HasPrefix(path.Base(file), "zz_generated"):
+		return []rule{nameActors} // a generator copies them
 	case path.Ext(file) == ".md", path.Ext(file) == ".go", path.Ext(file) == ".proto":
 		return []rule{nameActors, nameActions}
 	case slices.Contains([]string{".tmpl", ".tpl", ".yaml", ".sh", ".mk"}, path.Ext(file)),

@@ -39,7 +39,7 @@ func TestRulesHoldForFilesWithProse(t *testing.T) {
 	for file, want := range map[string][]rule{
 		"docs/a.md": pages, "internal/a.go": pages, "proto/a.proto": pages, "docs/design/a.md": scripts, "proto/a.pb.go": scripts,
 		"hack/a.sh": scripts, "make/a.mk": scripts, "Makefile": scripts, "tools/go.mod": scripts, ".ci/run": scripts, "a/templates/a.yaml": scripts,
-		"internal/a_test.go": scripts, "CODE_OF_CONDUCT.md": nil, "e2e/testdata/run": nil, "docs/a.svg": nil,
+		"internal/a_test.go": pages, "internal/zz_generated.a.go": scripts, "CODE_OF_CONDUCT.md": nil, "e2e/testdata/run": nil, "docs/a.svg": nil,
 	} {
 		var text []byte
 		if path.Base(file) == "run" {

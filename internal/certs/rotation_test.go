@@ -71,7 +71,7 @@ func TestInterruptedStepIsTakenAgain(t *testing.T) {
 	if _, err := authority(t, store).Rotate(); err != nil {
 		t.Fatal(err)
 	}
-	// As if the new authority had been made, and the process had ended before it said so.
+	// As if the new authority had been made, and the process had ended before it reported that.
 	require.NoError(t, os.WriteFile(store.CertFile("ca"), old, 0o600))
 	if got, err := authority(t, store).Rotate(); err != nil || got != NewTrusted {
 		t.Errorf("the rotation is at %q: %v", got, err)

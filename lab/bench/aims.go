@@ -8,10 +8,10 @@ import (
 	"strings"
 )
 
-// aim is a target of Tripod and what was found. Unless it says otherwise, it is a ratio to stock.
+// aim is a target of Tripod and what was found. Unless its name has a unit, it is a ratio to stock.
 type aim struct {
 	What string
-	// Condition says what ran beside.
+	// Condition is what ran beside.
 	Condition string
 	Limit     float64
 	// Found has the result of each side: the worst one that the aim is about.

@@ -317,7 +317,7 @@ func (l *apiServices) tables() []table.Table {
 	return slices.DeleteFunc(all, func(t table.Table) bool { return len(t.Rows) == 0 })
 }
 
-// eventTable shows how fast each side learns of what happens.
+// eventTable shows how fast each side receives events.
 func (l *apiServices) eventTable(title string) table.Table {
 	t := table.Table{Title: title, Header: []string{
 		"", "idle, % of a CPU", "s from kill -9 to the last failed request", "each", "failed of the requests since",

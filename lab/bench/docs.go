@@ -55,7 +55,7 @@ func (r *report) writeDocs(path string) error {
 	return os.WriteFile(path, markdown.Bytes(), 0o644)
 }
 
-// garbageCollection says what each side has set.
+// garbageCollection returns the settings of each side.
 func (r *report) garbageCollection() []string {
 	var notes []string
 	for _, s := range r.sides {

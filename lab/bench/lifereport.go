@@ -37,7 +37,7 @@ type lives struct {
 	Rounds      int
 	Nodes, Pods int
 	Rest        time.Duration
-	// Conditions say what ran beside.
+	// Conditions are what ran beside.
 	Conditions []string
 	// Lives has what happened under each condition on each shape in each round.
 	Lives map[string]map[string][]*life

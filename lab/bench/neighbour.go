@@ -83,7 +83,7 @@ func (n *neighbour) beside(do func() error) error {
 func (n *neighbour) close() error {
 	_ = n.stdin.Close()                           // what counts is that it ends
 	_ = n.command.Process.Signal(syscall.SIGKILL) // it may have ended
-	_ = n.command.Wait()                          // which says that it was killed
+	_ = n.command.Wait()                          // the error is that it was killed
 	return nil
 }
 

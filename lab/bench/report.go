@@ -46,7 +46,7 @@ type report struct {
 // row is what was found for a workload.
 type row struct {
 	Workload, Resource, Credentials string
-	// Condition says what ran beside the workload.
+	// Condition is what ran beside the workload.
 	Condition string
 	// Rate is in requests per second.
 	Rate float64

@@ -92,10 +92,10 @@ func parseShape(name string) (shape, error) {
 	return s, nil
 }
 
-// alone says whether each server of the shape is the only one of its service, so that one can ask it what it does.
+// alone reports whether each server of the shape is the only one of its service, so that its metrics are those of the service.
 func (s shape) alone() bool { return max(s.stock, s.aggregators, s.cores, s.extensions) == 1 }
 
-// tripod says whether the shape is one of Tripod.
+// tripod reports whether the shape is one of Tripod.
 func (s shape) tripod() bool { return s.stock == 0 || s.dropIn }
 
 // controlPlane is a running shape with an etcd of its own. Clients reach its servers in turn.

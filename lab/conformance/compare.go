@@ -82,7 +82,7 @@ func confirm(ctx context.Context, o *options, suite []string, onStock, onTripod 
 	return nil
 }
 
-// all says that all specs have to run.
+// all is set if all specs have to run.
 func all(_ *e2esuite.Kept, specs []string) []string { return specs }
 
 // withoutRefused divides specs into those that Tripod can run and those whose setting it refuses.

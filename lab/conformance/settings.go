@@ -21,7 +21,7 @@ type setting struct {
 	gates []string
 	// apis is the value of --runtime-config.
 	apis string
-	// refused says why Tripod does not start with this setting.
+	// refused is the reason why Tripod does not start with this setting.
 	refused string
 }
 

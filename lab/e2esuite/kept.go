@@ -31,7 +31,7 @@ func LatestKept(dir, form string) (*Kept, error) {
 	return &Kept{File: file}, err
 }
 
-// Ended keeps that one of the specs passed or failed, in case the run is interrupted before its report, which says why a spec failed.
+// Ended keeps that one of the specs passed or failed, in case the run is interrupted before its report, which has the reason why a spec failed.
 func (k *Kept) Ended(e Ended, specs []string) {
 	before := k.Results[e.Name]
 	result := Result{Attempts: before.Attempts, Took: e.Took(), Failure: before.Failure}

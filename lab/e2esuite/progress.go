@@ -29,17 +29,17 @@ type Ended struct {
 	Outcome string
 }
 
-// Passed says whether the spec passed. Of others, ginkgo prints the state in capitals.
+// Passed reports whether the spec passed. Of others, ginkgo prints the state in capitals.
 func (e Ended) Passed() bool {
 	return strings.HasSuffix(e.Outcome, " seconds]") && strings.Count(e.Outcome, "[") == 1
 }
 
-// Failed says whether the spec failed by itself: not because it, or the whole run, was out of time.
+// Failed reports whether the spec failed by itself: not because it, or the whole run, was out of time.
 func (e Ended) Failed() bool {
 	return strings.HasPrefix(e.Outcome, "[FAILED]") || strings.HasPrefix(e.Outcome, "[PANICKED!]")
 }
 
-// Took is how long the spec took, or 0 if ginkgo did not say.
+// Took is how long the spec took, or 0 if ginkgo did not report it.
 func (e Ended) Took() time.Duration {
 	seconds, _, _ := strings.Cut(e.Outcome[strings.LastIndexByte(e.Outcome, '[')+1:], " ")
 	took, err := time.ParseDuration(seconds + "s")

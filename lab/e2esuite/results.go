@@ -21,10 +21,10 @@ type Result struct {
 	Failure  string `json:",omitempty"`
 }
 
-// Passed says whether the spec passed, at whichever attempt.
+// Passed reports whether the spec passed, at whichever attempt.
 func (r Result) Passed() bool { return r.State == types.SpecStatePassed }
 
-// interrupted says whether the end of the run ended the spec.
+// interrupted reports whether the end of the run ended the spec.
 func (r Result) interrupted() bool {
 	return r.State == types.SpecStateInterrupted || strings.HasPrefix(r.Failure, "A suite timeout occurred")
 }

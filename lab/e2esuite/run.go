@@ -54,7 +54,7 @@ func (r Run) Do(ctx context.Context, env *framework.Environment) (Results, error
 	return readReport(r.json())
 }
 
-// List returns the specs that the labels and the focus choose, without running them. The value says whether a spec must run alone.
+// List returns the specs that the labels and the focus choose, without running them. The value is true if a spec must run alone.
 func (r Run) List(ctx context.Context, env *framework.Environment) (map[string]bool, error) {
 	// Ginkgo does a dry run in one process only.
 	r.Procs, r.Attempts, r.Timeout, r.Ended = 1, 1, time.Hour, func(Ended) {}

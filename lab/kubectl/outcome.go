@@ -82,7 +82,7 @@ func (o *outcome) line(line string) {
 	o.recent = o.recent[max(0, len(o.recent)-quotedLines):]
 }
 
-// finish is called when the next test starts. The last test has passed unless it said that it failed.
+// finish is called when the next test starts. The last test has passed unless it reported a failure.
 func (o *outcome) finish() {
 	if _, known := o.results[o.current]; !known && o.current != "" {
 		o.set(o.current, result{Passed: true})

@@ -61,7 +61,7 @@ func (r *results) merge(again *results) {
 	}
 }
 
-// dropParents removes tests that say nothing more than their parts. A test that fails while its parts pass stays.
+// dropParents removes tests whose results are those of their parts. A test that fails while its parts pass stays.
 func dropParents(tests map[string]result) {
 	for name, parent := range maps.Clone(tests) {
 		hasParts, partFailed := false, false

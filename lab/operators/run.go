@@ -134,7 +134,7 @@ func (t *tests) once(ctx context.Context, s *side, timeout time.Duration, usesGi
 	return found, suite, nil
 }
 
-// readTests runs test2json and reads what it writes. The exit code of the tests says nothing that is not in there.
+// readTests runs test2json and reads what it writes. The exit code of the tests adds nothing to that.
 func readTests(cmd *exec.Cmd, log io.Writer) (found map[string]result, suite string, err error) {
 	reader, writer := io.Pipe()
 	cmd.Stdout, cmd.Stderr = writer, log

@@ -97,7 +97,7 @@ func (s *side) divide() error {
 	return os.WriteFile(path, fmt.Appendf(nil, dividedScript, whole), 0o700)
 }
 
-// versionOf returns the second word that a program says about its version: "Kubernetes v1.36.3", "Tripod v0.1.0".
+// versionOf returns the second word that a program prints as its version: "Kubernetes v1.36.3", "Tripod v0.1.0".
 func versionOf(ctx context.Context, program, command string) (string, error) {
 	output, err := exec.CommandContext(ctx, program, command).Output()
 	if err != nil {

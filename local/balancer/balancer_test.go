@@ -50,7 +50,7 @@ func startServer(t *testing.T, handle func(*net.TCPConn)) *server {
 	return &server{address: listener.Addr().String(), stop: stop}
 }
 
-// startNamed starts a server that says a name.
+// startNamed starts a server that sends a name.
 func startNamed(t *testing.T, name string) *server {
 	return startServer(t, func(c *net.TCPConn) { fmt.Fprint(c, name) })
 }
@@ -80,7 +80,7 @@ func connect(t *testing.T, b *Balancer) *net.TCPConn {
 	return connection.(*net.TCPConn)
 }
 
-// ask returns what is said on n connections, one after the other.
+// ask returns what n connections receive, one after the other.
 func ask(t *testing.T, b *Balancer, n int) []string {
 	t.Helper()
 	var said []string
@@ -132,7 +132,7 @@ func TestConnectionsStayWhereTheyAre(t *testing.T) {
 
 func TestEitherSideCanEndFirst(t *testing.T) {
 	const large = 8 << 20
-	digest := func(c *net.TCPConn) { // answers only when the client has said everything
+	digest := func(c *net.TCPConn) { // answers only when the client has sent everything
 		n, err := io.Copy(io.Discard, c)
 		fmt.Fprintf(c, "%d %v", n, err)
 	}

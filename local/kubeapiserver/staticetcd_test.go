@@ -36,7 +36,7 @@ func etcdOfKubeadm(t *testing.T) (flags []string, dir string) {
 	}, filepath.Join(dir, "etcd")
 }
 
-// etcdCertificate returns the certificate of etcd that a static pod is told, as the pod sees it, and its key.
+// etcdCertificate returns the certificate of etcd in the flags of a static pod, as the pod sees it, and its key.
 func etcdCertificate(t *testing.T, command []string, has map[string]string) (cert *x509.Certificate, key string) {
 	t.Helper()
 	content := func(flag string) []byte {

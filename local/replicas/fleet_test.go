@@ -39,7 +39,7 @@ type world struct {
 	log []string
 }
 
-// serving is a script that is ready until it gets SIGTERM. $0 is the file that says so.
+// serving is a script that is ready until it gets SIGTERM. $0 is the file that exists while it is ready.
 const serving = `trap 'exit 0' TERM; touch $0; while :; do sleep 0.01; done`
 
 func newWorld(t *testing.T) *world {

@@ -37,7 +37,7 @@ var someStatuses = []Status{{
 // fake is an instance that is asked over its control socket.
 type fake struct {
 	over time.Duration
-	// lines are told by scale before it ends with an error, or when its context does.
+	// lines are sent by scale before it ends with an error, or when its context does.
 	lines   []string
 	failure error
 	hangs   bool

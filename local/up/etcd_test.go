@@ -35,7 +35,7 @@ func TestEtcdsAreAskedBeforeTheStart(t *testing.T) {
 	http2.Config.Protocols.SetUnencryptedHTTP2(true)
 	http2.Start()
 	defer http2.Close()
-	// etcd tells its version over HTTP/1.1 alone.
+	// etcd reports its version over HTTP/1.1 only.
 	of := func(version string) string {
 		server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 			if req.ProtoMajor > 1 {

@@ -35,7 +35,7 @@ func (a *asked) scale(_ context.Context, wanted scaleRequest, tell func(string))
 	return nil
 }
 
-// FuzzControl sends any request to the control socket. The instance is asked for what the request says, or the answer says what is wrong.
+// FuzzControl sends any request to the control socket. The instance does what the request asks, or the answer has the error.
 func FuzzControl(f *testing.F) {
 	f.Add(http.MethodGet, statusPath, overParameter+"=1s", "")
 	f.Add(http.MethodGet, statusPath, overParameter+"=-1s&"+overParameter+"=x", "")
@@ -77,7 +77,7 @@ func FuzzControl(f *testing.F) {
 	})
 }
 
-// FuzzScaleAnswer reads any answer of an instance to tripod scale. It ends with the first message that says how it ended, or with an error.
+// FuzzScaleAnswer reads any answer of an instance to tripod scale. It ends with the first message that has a result, or with an error.
 func FuzzScaleAnswer(f *testing.F) {
 	f.Add(`{"line":"a"}{"line":"b"}{"done":true}`)
 	f.Add(`{"line":"a"}{"error":"no"}{"done":true}`)

@@ -61,7 +61,7 @@ func TestWhatIsSaidWhileScalingIsTold(t *testing.T) {
 	i := newInstance(t)
 	stopping := process.Event{Type: process.Stopping, Component: "core", Replica: "core-1"}
 	var told []string
-	i.report(stopping) // as when the instance stops, which is said once
+	i.report(stopping) // as when the instance stops, which is reported once
 	if !i.listen(func(line string) { told = append(told, line) }) {
 		t.Fatal("somebody listens already")
 	}

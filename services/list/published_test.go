@@ -20,7 +20,7 @@ import (
 	"github.com/tripod-k8s/tripod/internal/hop/trust"
 )
 
-// inPublished says where a published module names a service besides the aggregator and core, and why.
+// inPublished lists where a published module names a service besides the aggregator and core, and why.
 var inPublished = map[string]string{
 	"internal/hop/addresses/backendsfile.go: extensions": "the file of --backends-file has a field for it",
 	"internal/hop/addresses/backendsfile.go: Extensions": "the file of --backends-file has a field for it",

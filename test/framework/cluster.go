@@ -35,7 +35,7 @@ type Cluster struct {
 	Kubeconfig string
 
 	users *users
-	// etcd says how to reach the etcd.
+	// etcd is how to reach the etcd.
 	etcd func(context.Context) (clientv3.Config, error)
 }
 

@@ -18,7 +18,7 @@ import (
 	"github.com/tripod-k8s/tripod/local/controllers"
 )
 
-// ControllersOptions says what to start beside a cluster.
+// ControllersOptions configures what to start beside a cluster.
 type ControllersOptions struct {
 	// Nodes are the names of the nodes to create.
 	Nodes []string

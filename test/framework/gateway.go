@@ -19,7 +19,7 @@ import (
 type Gateway struct {
 	// Open is how many connections there are.
 	Open atomic.Int64
-	// Frozen is held while the server seems to be stopped, as by SIGSTOP: it says nothing.
+	// Frozen is held while the server seems to be stopped, as by SIGSTOP: it sends nothing.
 	Frozen sync.RWMutex
 
 	listener        net.Listener
@@ -129,7 +129,7 @@ func (g *Gateway) pass(client net.Conn) {
 	io.Copy(client, thawed{server, g}) //nolint:errcheck // either end may go away
 }
 
-// thawed reads what a server says while its gateway is not frozen.
+// thawed reads what a server sends while its gateway is not frozen.
 type thawed struct {
 	io.Reader
 	gateway *Gateway

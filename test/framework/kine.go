@@ -17,7 +17,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
-// Kine is the database below every store of a run that has kine in place of etcd, as TEST_KINE says: "sqlite", or the URL of a PostgreSQL
+// Kine is the database below every store of a run that has kine in place of etcd, as TEST_KINE sets: "sqlite", or the URL of a PostgreSQL
 // server, such as postgres://postgres@127.0.0.1:5432, on which each kine makes a database of its own. It is empty with etcd.
 func Kine() string { return os.Getenv("TEST_KINE") }
 

@@ -21,7 +21,7 @@ import (
 )
 
 // Kubelet serves what an API server asks of a node, as kubelets do. A kubelet's own handlers pass streams on to a container runtime. The
-// fields say what runs in the containers. Do not change them once a node exists.
+// fields are what runs in the containers. Do not change them once a node exists.
 type Kubelet struct {
 	// LogLines are the lines of every container's log, as they arrive.
 	LogLines chan string
@@ -29,7 +29,7 @@ type Kubelet struct {
 	Programs map[string]Program
 	// Main is the program that clients attach to: cat, or that of a test.
 	Main Program
-	// WebSockets is set if the kubelet understands WebSockets (the gate ExtendWebSocketsToKubelet) and a node says so. Otherwise the API
+	// WebSockets is set if the kubelet understands WebSockets (the gate ExtendWebSocketsToKubelet) and a node announces that. Otherwise the API
 	// server translates them.
 	WebSockets bool
 	// Asked, if not nil, is called for each request.
@@ -89,7 +89,7 @@ func (k *Kubelet) Close() {
 	k.runtime.Close()
 }
 
-// CutOff closes all connections, as if the node went down. Those that reach out of the node are the first: otherwise the kubelet could still say that
+// CutOff closes all connections, as if the node went down. Those that reach out of the node are the first: otherwise the kubelet could still report that
 // a program has ended.
 func (k *Kubelet) CutOff() {
 	k.served.close()

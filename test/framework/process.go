@@ -40,7 +40,7 @@ type Process struct {
 	err  error
 }
 
-// Command says which program to start as a [Process].
+// Command is which program to start as a [Process].
 type Command struct {
 	// Name is the name of the process in errors and of its log file.
 	Name string

@@ -24,7 +24,7 @@ import (
 // readyLine starts the line that `tripod up` prints when everything is ready.
 const readyLine = "Tripod is ready"
 
-// TripodOptions says how to start Tripod.
+// TripodOptions configures how to start Tripod.
 type TripodOptions struct {
 	// Args are additional flags of `tripod up`.
 	Args []string
@@ -70,7 +70,7 @@ func aggregatorFlags() []string { return strings.Fields(os.Getenv("TEST_AGGREGAT
 // Partitions are partitions of extensions in every `tripod up` of a run: those in TEST_EXTENSIONS_PARTITIONS.
 func Partitions() []string { return strings.Fields(os.Getenv("TEST_EXTENSIONS_PARTITIONS")) }
 
-// StartTripod runs `tripod up` and returns when it says that it is ready.
+// StartTripod runs `tripod up` and returns when it prints that it is ready.
 func (e *Environment) StartTripod(ctx context.Context, options TripodOptions) (*Tripod, error) {
 	dir, err := e.newDir("tripod")
 	if err != nil {

@@ -29,7 +29,7 @@ func Poll(ctx context.Context, what string, condition func(context.Context) erro
 	var last error
 	err := wait.PollUntilContextTimeout(ctx, pollInterval, pollTimeout, true, func(ctx context.Context) (bool, error) {
 		err := condition(ctx)
-		if err == nil || ctx.Err() == nil || last == nil { // an error of the end itself says less than the one before
+		if err == nil || ctx.Err() == nil || last == nil { // an error of the end itself has less information than the one before
 			last = err
 		}
 		return err == nil, nil

@@ -66,7 +66,7 @@ func changes(t testing.TB, client *clientv3.Client, o Options) (lines []string) 
 	return lines
 }
 
-// may returns what a request says about permission.
+// may returns whether etcd permits a request, or its error.
 func may(t *testing.T, err error) bool {
 	t.Helper()
 	if err != nil && !errors.Is(err, rpctypes.ErrPermissionDenied) {

@@ -34,20 +34,20 @@ const (
 	located      = "s3://backups/a/tripod/" + snapshotFile
 )
 
-// cluster is one with a release of three members, whose Jobs end as the test wants. The end-to-end test has real ones.
+// cluster is one with a release of three members, whose Jobs end as the test sets. The end-to-end test has real ones.
 type cluster struct {
 	client *fake.Clientset
 	// jobs are the arguments of the Jobs that were created, in order.
 	jobs [][]string
-	// fails says whether a Job fails.
+	// fails reports whether a Job fails.
 	fails func(args []string) bool
 	// why is the condition of a Job that fails.
 	why batchv1.JobCondition
 	// meanwhile happens before a patch of the StatefulSet or a Deployment.
 	meanwhile func(patch clienttesting.PatchActionImpl)
-	// lost says whether the answer to a patch of the StatefulSet is lost.
+	// lost reports whether the answer to a patch of the StatefulSet is lost.
 	lost func(patch clienttesting.PatchActionImpl) bool
-	// notReady says that no pod of etcd becomes ready.
+	// notReady is set if no pod of etcd becomes ready.
 	notReady bool
 	// unavailable are Deployments whose pods do not become available.
 	unavailable []string
@@ -656,7 +656,7 @@ func TestAllMembersTakeTheSnapshotThatWasChecked(t *testing.T) {
 	require.ErrorContains(t, r.begin(), "continue it with the same --bump-revision")
 }
 
-// A Deployment that starts while etcd stops knows the data of before.
+// A Deployment that starts while etcd stops has the data of before the restore.
 func TestADeploymentThatSomethingStartsIsNotOverlooked(t *testing.T) {
 	c := newCluster(t)
 	c.meanwhile = func(patch clienttesting.PatchActionImpl) {

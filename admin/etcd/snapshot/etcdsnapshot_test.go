@@ -90,7 +90,7 @@ func TestRestoredEtcdIsTheOneOfTheSnapshotAndGoesOnFromALaterRevision(t *testing
 	if now <= last {
 		t.Errorf("the revision is %d, and was %d before", now, last)
 	}
-	// Who knows a revision of before is told to begin again.
+	// A watch from a revision of before the restore is compacted: its client has to list again.
 	watching, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	answer := <-client.Watch(watching, "/", clientv3.WithPrefix(), clientv3.WithRev(last))

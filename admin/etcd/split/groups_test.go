@@ -58,7 +58,7 @@ func (p *pair) move(ctx context.Context, to string, at func(line string), change
 	return &reports[0], nil
 }
 
-// state says where the objects are, and which etcds replicas may write.
+// state is where the objects are, and which etcds replicas may write.
 func (p *pair) state(t *testing.T) (isAway, sharedOpen, ownOpen bool) {
 	t.Helper()
 	shared, err := movedKeys.Read(t.Context(), p.source)
@@ -398,7 +398,7 @@ func TestWhatWasMovedIsDeletedWhereItWas(t *testing.T) {
 	p.expect(t, away, objects)
 }
 
-// Replicas that have not heard of the switch look at the record in the etcd that they read.
+// Replicas that have not read the switch yet look at the record in the etcd that they read.
 func TestThePartitionsEtcdSaysThatTheObjectsHaveLeftBeforeTheyAreDeleted(t *testing.T) {
 	t.Parallel()
 	p := newMoving(t)
@@ -522,7 +522,7 @@ func TestAMoveThatTheSharedEtcdHasForgotten(t *testing.T) {
 	}
 }
 
-// A replica that looks then takes the objects from the shared etcd, until the other one says that it has them.
+// A replica that looks then takes the objects from the shared etcd, until the other one records that it has them.
 func TestAMoveWhoseSwitchIsUndoneFails(t *testing.T) {
 	t.Parallel()
 	for name, forgery := range map[string]clientv3.Op{

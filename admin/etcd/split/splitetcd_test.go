@@ -211,7 +211,7 @@ func TestFinishedSplitIsNotDoneAgain(t *testing.T) {
 	}
 }
 
-// refusals are copies that must not be made, and the errors that say why.
+// refusals are copies that must not be made, and the errors with the reason.
 var refusals = map[string]struct {
 	before func(*testing.T, *pair)
 	change func(*pair, *Options)

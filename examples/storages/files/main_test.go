@@ -35,7 +35,7 @@ func inEtcd() apiservice.Service {
 	return s
 }
 
-// answer says how a request ended.
+// answer is how a request ended.
 func answer(what string, n *unstructured.Unstructured, err error) string {
 	if err != nil {
 		return what + ": " + string(apierrors.ReasonForError(err))

@@ -30,7 +30,7 @@ import (
 	backendv1 "github.com/tripod-k8s/tripod/proto/backend/v1"
 )
 
-// answers returns a server that says its name and what credentials it was shown.
+// answers returns a server that answers with its name and the credentials that it received.
 func answers(name string) roundtrip.Func {
 	return func(req *http.Request) (*http.Response, error) {
 		return response(http.StatusOK, name+" "+req.Header.Get("Authorization")), nil

@@ -59,7 +59,7 @@ func TestOfGRPC(t *testing.T) {
 	}
 }
 
-// expect wants an address, after "name" where it is one. Empty stands for an error.
+// expect compares a location with an address, after "name" if it is a name. An empty want stands for an error.
 func expect(t *testing.T, text string, l Location, err error, want string) {
 	t.Helper()
 	if want == "" {

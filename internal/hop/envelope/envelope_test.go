@@ -88,7 +88,7 @@ func TestGarbageIsNobody(t *testing.T) {
 	}
 }
 
-// TestAServiceOfAnotherReleaseFailsClosed decodes what a later version may say: fields that this one does not know.
+// TestAServiceOfAnotherReleaseFailsClosed decodes what a later version may send: fields that this one does not know.
 func TestAServiceOfAnotherReleaseFailsClosed(t *testing.T) {
 	later := []byte{0x7a, 1, 'a'} // field 15
 	_, err := Decode(encoding.EncodeToString(later))

@@ -25,12 +25,12 @@ import (
 type world struct {
 	*Set
 
-	mu    sync.Mutex
-	found []string
-	err   error
-	ready string
-	told  []string
-	tells int
+	mu       sync.Mutex
+	found    []string
+	err      error
+	ready    string
+	received []string
+	changes  int
 }
 
 // run makes a Set follow core.example.com and one more replica until the test ends.
@@ -42,7 +42,7 @@ func run(t *testing.T) *world {
 		Ready: func(address string) bool {
 			return slices.Contains(strings.Fields(w.ready), strings.TrimSuffix(address, ":6443"))
 		},
-		Changed: func(addresses []string) { w.told, w.tells = addresses, w.tells+1 },
+		Changed: func(addresses []string) { w.received, w.changes = addresses, w.changes+1 },
 	})
 	w.lookUp = func(_ context.Context, host string) ([]string, error) {
 		w.mu.Lock()
@@ -68,8 +68,8 @@ func (w *world) put(t *testing.T, servers ...string) {
 	w.Put(locations)
 }
 
-// says sets the answer of DNS.
-func (w *world) says(err error, hosts string) {
+// resolve sets the answer of DNS.
+func (w *world) resolve(err error, hosts string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.err, w.found = err, strings.Fields(hosts)
@@ -80,29 +80,29 @@ func (w *world) expect(t *testing.T, want, when string) {
 	t.Helper()
 	synctest.Wait()
 	var got []string
-	for _, address := range w.told[1:] {
+	for _, address := range w.received[1:] {
 		got = append(got, strings.TrimSuffix(address, ":6443"))
 	}
-	assert.Equal(t, "10.1.0.1:6444", w.told[0])
+	assert.Equal(t, "10.1.0.1:6444", w.received[0])
 	assert.Equal(t, want, strings.Join(got, " "), when)
 }
 
 func TestNamesStandForTheirAddresses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := run(t)
-		w.says(nil, "10.0.0.2 10.0.0.1")
+		w.resolve(nil, "10.0.0.2 10.0.0.1")
 		w.LookUpNow()
 		w.expect(t, "10.0.0.1 10.0.0.2", "at first")
-		w.says(nil, "10.0.0.2 fd00::3")
+		w.resolve(nil, "10.0.0.2 fd00::3")
 		w.expect(t, "10.0.0.1 10.0.0.2", "not at once")
 		time.Sleep(lookUpInterval)
 		w.expect(t, "10.0.0.2 [fd00::3]", "after a change")
-		tells := w.tells
-		w.says(errors.New("no answer"), "")
+		changes := w.changes
+		w.resolve(errors.New("no answer"), "")
 		time.Sleep(lookUpInterval)
 		w.expect(t, "10.0.0.2 [fd00::3]", "without an answer")
-		assert.Equal(t, tells, w.tells, "nobody is told what did not change")
-		w.says(nil, "10.0.0.4")
+		assert.Equal(t, changes, w.changes, "an unchanged set is not reported")
+		w.resolve(nil, "10.0.0.4")
 		w.LookUpNow()
 		w.expect(t, "10.0.0.4", "at once when there is a reason")
 		w.put(t, "https://10.1.0.1:6444")
@@ -117,11 +117,11 @@ func TestReplicasStayUntilTheNameInTheirPlaceLeadsToOthers(t *testing.T) {
 		w.put(t, "https://10.1.0.1:6444", "https://10.0.0.1:6443", "https://10.0.0.2:6443")
 		w.expect(t, "10.0.0.1 10.0.0.2", "at first")
 		w.ready = "10.0.0.1"
-		w.says(errors.New("no answer"), "")
+		w.resolve(errors.New("no answer"), "")
 		w.put(t, "https://10.1.0.1:6444", "dns:///core.example.com:6443")
-		assert.Equal(t, []string{"10.1.0.1:6444", "10.0.0.1:6443", "10.0.0.2:6443"}, w.told, "before the name is looked up")
+		assert.Equal(t, []string{"10.1.0.1:6444", "10.0.0.1:6443", "10.0.0.2:6443"}, w.received, "before the name is looked up")
 		w.expect(t, "10.0.0.1", "those that are ready, without an answer")
-		w.says(nil, "10.0.0.3")
+		w.resolve(nil, "10.0.0.3")
 		w.LookUpNow()
 		w.expect(t, "10.0.0.3 10.0.0.1", "while nobody is ready there")
 		w.ready = "10.0.0.1 10.0.0.3"
@@ -157,20 +157,20 @@ func TestReplicasThatAreReadyStayWhereDNSLies(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := run(t)
-				w.says(nil, "10.0.0.1 10.0.0.2")
+				w.resolve(nil, "10.0.0.1 10.0.0.2")
 				w.LookUpNow()
 				w.expect(t, "10.0.0.1 10.0.0.2", "at first")
 				w.ready = test.ready
-				w.says(test.err, test.found)
+				w.resolve(test.err, test.found)
 				w.LookUpNow()
 				w.expect(t, test.want, "at once")
 				w.ready = test.later
 				time.Sleep(lookUpInterval)
 				w.expect(t, test.then, "later")
-				w.says(errors.New("no answer"), "")
+				w.resolve(errors.New("no answer"), "")
 				time.Sleep(lookUpInterval)
 				w.expect(t, test.then, "while DNS is silent")
-				w.says(nil, "10.0.0.1 10.0.0.2")
+				w.resolve(nil, "10.0.0.1 10.0.0.2")
 				time.Sleep(lookUpInterval)
 				w.expect(t, "10.0.0.1 10.0.0.2", "when DNS is right again")
 			})
@@ -185,18 +185,18 @@ func TestWhatStaysIsBounded(t *testing.T) {
 		for i := range maxFound + 10 {
 			many = append(many, fmt.Sprintf("10.0.%d.%d", i/250, i%250))
 		}
-		w.says(nil, strings.Join(many, " "))
+		w.resolve(nil, strings.Join(many, " "))
 		w.LookUpNow()
 		synctest.Wait()
-		assert.Len(t, w.told, 1+maxFound, "addresses are found")
+		assert.Len(t, w.received, 1+maxFound, "addresses are found")
 		w.ready = strings.Join(many, " ")
-		w.says(nil, "10.9.9.9")
+		w.resolve(nil, "10.9.9.9")
 		w.LookUpNow()
 		synctest.Wait()
-		assert.Len(t, w.told, 2+maxKept, "replicas stay")
+		assert.Len(t, w.received, 2+maxKept, "replicas stay")
 		time.Sleep(maxKeep - lookUpInterval)
 		synctest.Wait()
-		assert.Len(t, w.told, 2+maxKept, "replicas stay")
+		assert.Len(t, w.received, 2+maxKept, "replicas stay")
 		time.Sleep(2 * lookUpInterval)
 		w.expect(t, "10.9.9.9", "after a long time")
 	})

@@ -164,7 +164,7 @@ func TestFilesThatCannotBeReadAreAnErrorAtOnce(t *testing.T) {
 	}
 }
 
-// A client may live longer than the CA that it knew first.
+// A client may live longer than the CA that it trusted first.
 func TestAConnectionIsMadeAgainWithNewFiles(t *testing.T) {
 	before, after := newAuthority(t), newAuthority(t)
 	address, stop := serve(t, before.trust(t, "core"))

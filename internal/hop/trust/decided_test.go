@@ -21,7 +21,7 @@ import (
 	identityv1 "github.com/tripod-k8s/tripod/proto/identity/v1"
 )
 
-// denying denies everything, and says that it was asked.
+// denying denies everything, and records that it was asked.
 func denying(context.Context, authorizer.Attributes) (authorizer.Decision, string, error) {
 	return authorizer.DecisionDeny, "asked", nil
 }

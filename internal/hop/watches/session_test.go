@@ -81,7 +81,7 @@ func newPair(t *testing.T, l *limits, cut int) *pair {
 	return p
 }
 
-// events are what watches of the same objects are told.
+// events are what watches of the same objects receive.
 func events(random *rand.Rand, n int) [][]byte {
 	all := make([][]byte, n)
 	for i := range all {

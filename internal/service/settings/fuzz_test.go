@@ -12,7 +12,7 @@ import (
 	backendv1 "github.com/tripod-k8s/tripod/proto/backend/v1"
 )
 
-// FuzzDifferences compares whatever settings a service may tell. All agree with themselves, and two disagree about as much from either side.
+// FuzzDifferences compares any settings that a service may report. All agree with themselves, and two disagree about as much from either side.
 func FuzzDifferences(f *testing.F) {
 	var seeds [][]byte
 	for _, settings := range []*backendv1.Settings{

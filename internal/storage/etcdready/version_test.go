@@ -20,7 +20,7 @@ import (
 	"github.com/tripod-k8s/tripod/internal/storage/etcdversion"
 )
 
-// older answers reads, and tells a version that no program of this repository has.
+// older answers reads, and reports a version that no program of this repository has.
 type older struct {
 	etcdserverpb.UnimplementedKVServer
 	etcdserverpb.UnimplementedMaintenanceServer

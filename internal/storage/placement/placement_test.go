@@ -451,7 +451,7 @@ func TestAReadThatTheObjectsLeaveIsRepeated(t *testing.T) {
 	}
 }
 
-// A move deletes objects where they were. A replica that has not heard of the move yet must not take that for deletions.
+// A move deletes objects where they were. A replica that has not read the move yet must not take that for deletions.
 func TestWhatAMoveDeletesIsNotGone(t *testing.T) {
 	t.Parallel()
 	const boat = "/registry/example.com/boats/a"
@@ -491,7 +491,7 @@ func TestWhatAMoveDeletesIsNotGone(t *testing.T) {
 	}
 }
 
-// requireNotGone fails the test if a reader learns that the boat is gone.
+// requireNotGone fails the test if a reader observes that the boat is gone.
 func (s stored) requireNotGone(t *testing.T, watching watch.Interface, listFirst bool) {
 	t.Helper()
 	get := func() {

@@ -86,7 +86,7 @@ func TestWhatAnIdleServiceDoesNotUseIsGivenBack(t *testing.T) {
 		t.Fatalf("%d bytes in use and %d that are not are nothing to give back", live, unused)
 	}
 	go run(t.Context(), Room, time.Millisecond)
-	// The runtime tells of a collection, but not of memory that it gives back after it.
+	// The runtime reports a collection, but not the memory that it gives back after it.
 	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(time.Millisecond) {
 		live, unused := memory()
 		if !isWorthwhile(live, unused) {

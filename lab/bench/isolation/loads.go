@@ -88,7 +88,7 @@ type measured struct {
 type phase struct {
 	Name         string
 	Began, Ended time.Time
-	// Note is what is to be said about it.
+	// Note is a remark for the table.
 	Note string
 
 	label string

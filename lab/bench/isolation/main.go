@@ -30,7 +30,7 @@ import (
 func main() { framework.RunCommand("isolation", run) }
 
 type options struct {
-	// definitions are those of the other team, few those of the team that only wants to work.
+	// definitions are those of the other team, few those of the team whose requests are measured.
 	definitions, few int
 	// duration is how long a fault lasts, and quiet the pause after it.
 	duration, quiet time.Duration

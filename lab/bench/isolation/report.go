@@ -104,7 +104,7 @@ func (r *report) tables() (tables []table.Table) {
 	return append(tables, r.notes())
 }
 
-// notes says what happened in each fault.
+// notes returns what happened in each fault.
 func (r *report) notes() table.Table {
 	t := table.Table{Title: "What happened", Header: []string{"fault"}}
 	for i, m := range r.Sides {

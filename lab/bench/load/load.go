@@ -146,7 +146,7 @@ func (r *run) one(due time.Time, do Operation) bool {
 	if r.ctx.Err() != nil {
 		return false
 	}
-	// When one operation says that there is nothing more to do, requests that were already sent still finish.
+	// When one operation returns that it is done, requests that were already sent still finish.
 	err := do(context.WithoutCancel(r.ctx))
 	if errors.Is(err, ErrNoMore) {
 		r.stop()

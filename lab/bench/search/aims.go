@@ -9,7 +9,7 @@ import (
 	"github.com/tripod-k8s/tripod/lab/bench/table"
 )
 
-// aim is a limit of a figure. Zero says that it was not measured.
+// aim is a limit of a figure. Zero means that it was not measured.
 type aim struct {
 	what          string
 	limit, figure float64

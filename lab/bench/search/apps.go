@@ -81,7 +81,7 @@ func (a app) meta(name string, kind, i int, owner *metav1.OwnerReference) metav1
 	return m
 }
 
-// managed is what the managed fields of an object say, of the usual length.
+// managed has managed fields of the usual length.
 var managed = "{" + strings.Repeat(`"f:metadata":{"f:labels":{".":{},"f:app.kubernetes.io/name":{},"f:team":{}}},`, 12) + `"f:spec":{}}`
 
 func (a app) template() corev1.PodTemplateSpec {

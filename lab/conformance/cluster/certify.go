@@ -25,7 +25,7 @@ var product string
 //go:embed README.md.tmpl
 var readme string
 
-// certify writes the files that the certification programme wants: e2e.log, junit_01.xml, PRODUCT.yaml and README.md
+// certify writes the files that the certification programme requires: e2e.log, junit_01.xml, PRODUCT.yaml and README.md
 // (github.com/cncf/k8s-conformance, instructions.md). They have what has run so far. Stock needs no certificate.
 func (k *kept) certify(suite map[string]bool) error {
 	if k.form() == stockForm {

@@ -28,7 +28,7 @@ func needsNewerKubelet(spec, node string) (needs string, newer bool) {
 	return found[1], err == nil && has.LessThan(wants)
 }
 
-// reasons say why a spec cannot pass in some clusters, whatever the API server.
+// reasons are why a spec cannot pass in some clusters, whatever the API server.
 var reasons = []struct {
 	spec   *regexp.Regexp
 	reason string

@@ -21,7 +21,7 @@ import (
 	"github.com/tripod-k8s/tripod/services/aggregator/authn/tokens"
 )
 
-// answers are what core can say about a token, and what a client must be told.
+// answers are what core can answer about a token, and what a client must get.
 var answers = map[string]struct {
 	err  error
 	want int

@@ -85,7 +85,7 @@ func frontOfAggregated(t *testing.T, behind http.HandlerFunc, dead ...string) *h
 	return serve(t, jane, third(endpointsAt(t, append(dead, back.Listener.Addr().String())...), apiregistrationv1.ConditionTrue))
 }
 
-// third returns the proxy to an API server whose condition says whether it is available.
+// third returns the proxy to an API server whose condition has whether it is available.
 func third(up Upstream, available apiregistrationv1.ConditionStatus) *Aggregated {
 	return NewAggregated(&apiregistrationv1.APIService{
 		Spec: apiregistrationv1.APIServiceSpec{Service: &apiregistrationv1.ServiceReference{Namespace: "default", Name: "third"}},

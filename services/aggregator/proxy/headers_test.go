@@ -20,8 +20,8 @@ import (
 	identityv1 "github.com/tripod-k8s/tripod/proto/identity/v1"
 )
 
-// An API service that does not know the rights of services relies on what the aggregator says of them, also about a request that has waited.
-// So the policy of the aggregator, which may change meanwhile, says nothing of services.
+// An API service that does not know the rights of services relies on the decisions of the aggregator, also about a request that has waited.
+// So the policy of the aggregator, which may change meanwhile, does not decide about services.
 func TestTheAggregatorDecidesForSendersOfEachKind(t *testing.T) {
 	info := &request.RequestInfo{IsResourceRequest: true, Path: "/apis/example.com/v1/boats", Verb: "list", APIGroup: "example.com", Resource: "boats"}
 	says := func(decision authorizer.Decision) authorizer.Authorizer {

@@ -25,18 +25,18 @@ import (
 
 // backendConn is a backend that switches protocols, and the connection with it.
 type backendConn struct {
-	// Reader has what it says, and Writer takes what the client says.
+	// Reader has what it sends, and Writer takes what the client sends.
 	io.Reader
 	io.Writer
-	// toldAll is set when the client has said all.
-	toldAll bool
+	// sentAll is set when the client has sent all.
+	sentAll bool
 	// protocol is another than was asked for, or empty.
 	protocol string
 	closed   bool
 }
 
 func (b *backendConn) Close() error      { b.closed = true; return nil }
-func (b *backendConn) CloseWrite() error { b.toldAll = true; return nil }
+func (b *backendConn) CloseWrite() error { b.sentAll = true; return nil }
 
 // RoundTrip switches protocols.
 func (b *backendConn) RoundTrip(req *http.Request) (*http.Response, error) {
@@ -49,14 +49,14 @@ func (b *backendConn) RoundTrip(req *http.Request) (*http.Response, error) {
 // clientConn is the server's end of the connection with a client, of which each direction can be closed alone.
 type clientConn struct {
 	net.Conn
-	said *io.PipeReader
-	tell *io.PipeWriter
+	in  *io.PipeReader
+	out *io.PipeWriter
 }
 
-func (c clientConn) Read(p []byte) (int, error)  { return c.said.Read(p) }
-func (c clientConn) Write(p []byte) (int, error) { return c.tell.Write(p) }
-func (c clientConn) CloseWrite() error           { return c.tell.Close() }
-func (c clientConn) Close() error                { return errors.Join(c.said.Close(), c.tell.Close()) }
+func (c clientConn) Read(p []byte) (int, error)  { return c.in.Read(p) }
+func (c clientConn) Write(p []byte) (int, error) { return c.out.Write(p) }
+func (c clientConn) CloseWrite() error           { return c.out.Close() }
+func (c clientConn) Close() error                { return errors.Join(c.in.Close(), c.out.Close()) }
 
 type hijackable struct {
 	*httptest.ResponseRecorder
@@ -69,8 +69,8 @@ func (h hijackable) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 
 // client is the other end of a tunnel.
 type client struct {
-	say   *io.PipeWriter
-	heard *bufio.Reader
+	sending   *io.PipeWriter
+	receiving *bufio.Reader
 	// ended is closed when the tunnel is no more.
 	ended chan struct{}
 }
@@ -78,18 +78,18 @@ type client struct {
 // openTunnel returns a client whose connection with the backend is a tunnel now.
 func openTunnel(t *testing.T, b *backendConn) client {
 	t.Helper()
-	said, say := io.Pipe()
-	heard, tell := io.Pipe()
-	c := client{say: say, heard: bufio.NewReader(heard), ended: make(chan struct{})}
+	in, sending := io.Pipe()
+	receiving, out := io.Pipe()
+	c := client{sending: sending, receiving: bufio.NewReader(receiving), ended: make(chan struct{})}
 	req := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil)
 	req.Header.Set("Connection", "Upgrade")
 	req.Header.Set("Upgrade", "test")
 	go func() {
 		defer close(c.ended)
 		serveUpgrade(httputil.ReverseProxy{Rewrite: func(*httputil.ProxyRequest) {}, Transport: b},
-			hijackable{httptest.NewRecorder(), clientConn{said: said, tell: tell}}, req)
+			hijackable{httptest.NewRecorder(), clientConn{in: in, out: out}}, req)
 	}()
-	resp, err := http.ReadResponse(c.heard, req)
+	resp, err := http.ReadResponse(c.receiving, req)
 	if err != nil || resp.StatusCode != http.StatusSwitchingProtocols {
 		t.Fatalf("got %v: %v", resp, err)
 	}
@@ -121,15 +121,15 @@ func TestWhatABackendHasSaidArrivesThoughTheClientStillTalks(t *testing.T) {
 				words := strings.Repeat("the answer\n", 10_000)
 				c := openTunnel(t, &backendConn{Reader: io.MultiReader(strings.NewReader(words), iotest.ErrReader(end)), Writer: deaf})
 				for range 3 {
-					if _, err := io.WriteString(c.say, "more"); err != nil {
+					if _, err := io.WriteString(c.sending, "more"); err != nil {
 						t.Fatal(err)
 					}
 					synctest.Wait()
 				}
-				if got, err := io.ReadAll(c.heard); err != nil || string(got) != words {
+				if got, err := io.ReadAll(c.receiving); err != nil || string(got) != words {
 					t.Errorf("got %d bytes of %d: %v", len(got), len(words), err)
 				}
-				_ = c.say.Close()
+				_ = c.sending.Close()
 				<-c.ended
 			})
 		})
@@ -149,7 +149,7 @@ func TestAClientThatDoesNotCloseIsCutOff(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				c := openTunnel(t, &backendConn{Reader: strings.NewReader(""), Writer: deaf})
 				var talking sync.WaitGroup
-				talking.Go(func() { talk(c.say) })
+				talking.Go(func() { talk(c.sending) })
 				defer talking.Wait()
 				start := time.Now()
 				<-c.ended
@@ -159,16 +159,16 @@ func TestAClientThatDoesNotCloseIsCutOff(t *testing.T) {
 	}
 }
 
-func TestABackendMayAnswerWhenTheClientHasSaidAll(t *testing.T) {
+func TestABackendMayAnswerWhenTheClientHasSentAll(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		answer, answering := io.Pipe()
-		var told bytes.Buffer
-		backend := &backendConn{Reader: answer, Writer: &told}
+		var sent bytes.Buffer
+		backend := &backendConn{Reader: answer, Writer: &sent}
 		c := openTunnel(t, backend)
-		if _, err := io.WriteString(c.say, "question"); err != nil {
+		if _, err := io.WriteString(c.sending, "question"); err != nil {
 			t.Fatal(err)
 		}
-		_ = c.say.Close()
+		_ = c.sending.Close()
 		go func() {
 			for range 5 { // as long as it goes on, it may take its time
 				time.Sleep(tunnelLinger - time.Second)
@@ -176,12 +176,12 @@ func TestABackendMayAnswerWhenTheClientHasSaidAll(t *testing.T) {
 			}
 			_ = answering.Close()
 		}()
-		if got, err := io.ReadAll(c.heard); err != nil || string(got) != "part part part part part " {
+		if got, err := io.ReadAll(c.receiving); err != nil || string(got) != "part part part part part " {
 			t.Errorf("got %q: %v", got, err)
 		}
 		<-c.ended
-		if told.String() != "question" || !backend.toldAll {
-			t.Errorf("the backend was told %q, all of it: %t", told.String(), backend.toldAll)
+		if sent.String() != "question" || !backend.sentAll {
+			t.Errorf("the backend received %q, all of it: %t", sent.String(), backend.sentAll)
 		}
 	})
 }

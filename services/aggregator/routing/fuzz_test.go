@@ -18,7 +18,7 @@ import (
 	"k8s.io/streaming/pkg/httpstream"
 )
 
-// FuzzClassify compares the classes of requests with what k8s.io/apiserver, whose RequestInfo decides in the backends, says of them.
+// FuzzClassify compares the classes of requests with what k8s.io/apiserver, whose RequestInfo decides in the backends, makes of them.
 func FuzzClassify(f *testing.F) {
 	for _, uri := range []string{
 		"/api/v1/namespaces/a/pods/b/log?follow=1", "/api/v1/watch/pods", "/api/v1/proxy/namespaces/a/pods/b/c", "/apis/apps/v1/deployments?watch=0",
@@ -29,7 +29,7 @@ func FuzzClassify(f *testing.F) {
 		f.Add("POST", uri, "websocket")
 	}
 	oracle := request.RequestInfoFactory{APIPrefixes: sets.NewString("api", "apis"), GrouplessAPIPrefixes: sets.NewString("api")}
-	table := heard()
+	table := completeTable()
 	table.SetResources(Core, map[schema.GroupVersionResource]bool{{Version: "v1", Resource: "pods"}: true})
 	f.Fuzz(func(t *testing.T, method, uri, upgrade string) {
 		parsed, err := url.ParseRequestURI(uri)

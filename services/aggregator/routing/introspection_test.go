@@ -48,7 +48,7 @@ func TestServersTellAboutThemselves(t *testing.T) {
 }
 
 func TestUnknownServices(t *testing.T) {
-	table := heard()
+	table := completeTable()
 	for in, want := range map[string]bool{
 		"/healthz": false, "/healthz?a=b": false, "/healthz?service=core": false, "/metrics?service=aggregator": false,
 		"/healthz?service=": true, "/healthz?service=etcd": true, "/api/v1/pods?service=etcd": false,

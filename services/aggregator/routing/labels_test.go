@@ -14,7 +14,7 @@ import (
 )
 
 func TestLabelsNameOnlyWhatExists(t *testing.T) {
-	table := heard()
+	table := completeTable()
 	v1, example := schema.GroupVersion{Version: "v1"}, schema.GroupVersion{Group: "example.com", Version: "v1"}
 	table.SetResources(Core, map[schema.GroupVersionResource]bool{v1.WithResource("pods"): true, v1.WithResource("pods/log"): true})
 	table.SetResources(Extensions, map[schema.GroupVersionResource]bool{example.WithResource("things"): true})

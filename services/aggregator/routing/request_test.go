@@ -24,7 +24,7 @@ import (
 // Targets of another form than a path would be read here in one way and, when an HTTP client has written them anew, by a backend in another.
 func TestRequestsWithoutAPathAreRefused(t *testing.T) {
 	reached := 0
-	server := httptest.NewServer(heard().WithRequest(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { reached++ })))
+	server := httptest.NewServer(completeTable().WithRequest(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { reached++ })))
 	defer server.Close()
 	for line, want := range map[string]int{
 		"GET x:http://host/api/v1/pods": http.StatusBadRequest,
@@ -48,7 +48,7 @@ func TestRequestsWithoutAPathAreRefused(t *testing.T) {
 
 func TestClassify(t *testing.T) {
 	things := schema.GroupResource{Group: "example.com", Resource: "things"}
-	// Of these classes the table says what differs.
+	// The table has what differs from these classes.
 	var (
 		read   = Request{Kind: Object, Plain: true, Repeatable: true, Holdable: true}
 		write  = Request{Kind: Object, Plain: true, Holdable: true}
@@ -76,7 +76,7 @@ func TestClassify(t *testing.T) {
 	upgrade := http.Header{"Connection": {"keep-alive, Upgrade"}, "Upgrade": {"websocket"}}
 	for _, test := range []struct {
 		name string
-		// method is GET unless it is said.
+		// method is GET unless it is set.
 		method, url string
 		header      http.Header
 		trailer     http.Header
@@ -151,7 +151,7 @@ func TestClassify(t *testing.T) {
 			req := httptest.NewRequest(test.method, test.url, nil)
 			req.Header, req.Trailer = test.header.Clone(), test.trailer
 			var got *Request
-			heard().WithRequest(http.HandlerFunc(func(_ http.ResponseWriter, req *http.Request) {
+			completeTable().WithRequest(http.HandlerFunc(func(_ http.ResponseWriter, req *http.Request) {
 				got = Of(req)
 				if info, ok := request.RequestInfoFrom(req.Context()); !ok || info != got.Info {
 					t.Error("kube-apiserver's filters have another RequestInfo")
@@ -173,13 +173,13 @@ func TestClassify(t *testing.T) {
 
 func TestAPathWithoutAMeaningIsAnswered(t *testing.T) {
 	w := httptest.NewRecorder()
-	heard().WithRequest(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("it was served") })).
+	completeTable().WithRequest(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("it was served") })).
 		ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/api/v1/watch", nil))
 	assert.Equal(t, http.StatusInternalServerError, w.Code, "answer is %d: %s", w.Code, w.Body)
 }
 
 func BenchmarkWithRequest(b *testing.B) {
-	handler := heard().WithRequest(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	handler := completeTable().WithRequest(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	req := httptest.NewRequest(http.MethodGet, "/apis/example.com/v1/namespaces/default/foos/bar", nil)
 	b.ReportAllocs()
 	for b.Loop() {

@@ -27,8 +27,8 @@ func apiService(group, version, namespace, name string) *apiregistrationv1.APISe
 	return service
 }
 
-// heard is a table that has heard of everything there is.
-func heard() *Table {
+// completeTable is a table that has all APIServices, partitions and reports.
+func completeTable() *Table {
 	table := NewTable(builtin)
 	table.SetAPIService(apiService("", "v1", "tripod-system", "core"), nil)
 	table.SetAPIService(apiService("apps", "v1", "tripod-system", "core"), nil)
@@ -42,7 +42,7 @@ func heard() *Table {
 }
 
 func TestRouteByPath(t *testing.T) {
-	table := heard()
+	table := completeTable()
 	for path, want := range map[string]Owner{
 		"/":                                    Aggregator,
 		"/apis":                                Aggregator,
@@ -119,7 +119,7 @@ func TestUnknownPathsAreNotGuessedBeforeEverythingWasHeard(t *testing.T) {
 			assert.Equal(t, owner, table.Route(path).Owner, "%s: %s is routed", step, path)
 		}
 	}
-	expect("nothing heard", map[string]Owner{unheard: Unknown, registered: Unknown, "/apis": Unknown, "/apis/apps/v1/deployments": Core, "/api/v1/pods": Core})
+	expect("no reports", map[string]Owner{unheard: Unknown, registered: Unknown, "/apis": Unknown, "/apis/apps/v1/deployments": Core, "/api/v1/pods": Core})
 
 	table.SetAPIService(apiService("example.com", "v1", "tripod-system", "extensions"), nil)
 	table.SetAPIService(apiService("local.example.com", "v1", "", ""), nil)
@@ -133,7 +133,7 @@ func TestUnknownPathsAreNotGuessedBeforeEverythingWasHeard(t *testing.T) {
 }
 
 func TestAPIServiceCanBeTakenOverAndGivenBack(t *testing.T) {
-	table := heard()
+	table := completeTable()
 	gv := schema.GroupVersion{Group: "apps", Version: "v1"}
 
 	table.SetAPIService(apiService("apps", "v1", "mine", "apps"), http.NotFoundHandler())
@@ -157,7 +157,7 @@ func TestNoAPIServiceGivesGroupsOfCoreToExtensions(t *testing.T) {
 	}
 	paths := map[string]Owner{"/api/v1/secrets": Core, "/apis/apps/v1/deployments": Core, "/apis/disabled/v1/things": Core}
 	for path, want := range paths {
-		assert.Equal(t, want, table.Route(path).Owner, "before core was heard, %s is routed", path)
+		assert.Equal(t, want, table.Route(path).Owner, "before the first report of core, %s is routed", path)
 	}
 	table.SetCore([]schema.GroupVersion{{Version: "v1"}, {Group: "apps", Version: "v1"}, {Group: "future", Version: "v2"}})
 	table.SetComplete()
@@ -171,7 +171,7 @@ func TestNoAPIServiceGivesGroupsOfCoreToExtensions(t *testing.T) {
 }
 
 func BenchmarkRoute(b *testing.B) {
-	table := heard()
+	table := completeTable()
 	b.ReportAllocs()
 	for b.Loop() {
 		table.Route("/apis/example.com/v1/namespaces/default/foos/bar")

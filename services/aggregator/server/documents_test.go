@@ -51,7 +51,7 @@ func TestDocumentsOfAggregatedServersAreBounded(t *testing.T) {
 					}
 					written++
 				}
-				io.WriteString(w, test.end) //nolint:errcheck // the size of the answer tells
+				io.WriteString(w, test.end) //nolint:errcheck // the size of the answer shows it
 			})
 			answer := httptest.NewRecorder()
 			documentsOf(server, "v1.example.com").ServeHTTP(answer, httptest.NewRequest(http.MethodGet, test.path, nil))

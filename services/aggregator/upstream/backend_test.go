@@ -277,7 +277,7 @@ func TestAReplicaThatIsLostComesBackByAProbe(t *testing.T) {
 			}
 			select {
 			case <-changed:
-			case <-time.After(time.Millisecond): // subscribers do not hear of an ejection
+			case <-time.After(time.Millisecond): // subscribers are not notified of an ejection
 			}
 		}
 	}

@@ -186,7 +186,7 @@ func TestAReplicaThatCannotBeConnectedToCostsNoBudget(t *testing.T) {
 	}
 }
 
-// TestAReplicaThatHangsIsWaitedForIfNoneIsBetter has replicas that accept connections and say nothing, like a busy one.
+// TestAReplicaThatHangsIsWaitedForIfNoneIsBetter has replicas that accept connections and send nothing, like a busy one.
 func TestAReplicaThatHangsIsWaitedForIfNoneIsBetter(t *testing.T) {
 	t.Parallel()
 	b := newBackend(t, connectionstest.NewPKI(t), silentAddress(t), silentAddress(t), silentAddress(t))

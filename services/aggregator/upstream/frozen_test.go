@@ -287,7 +287,7 @@ func TestAReplicaWhoseFeedSpeaksIsSeldomProbed(t *testing.T) {
 	})
 }
 
-// TestAFrozenReplicaWhoseFeedSpokeIsFoundAsSoon has the replica stand still at any time after it was last heard.
+// TestAFrozenReplicaWhoseFeedSpokeIsFoundAsSoon has the replica stand still at any time after its last message.
 func TestAFrozenReplicaWhoseFeedSpokeIsFoundAsSoon(t *testing.T) {
 	checks := ownChecks()
 	worst := checks.servingInterval + checks.timeout + lastWord

@@ -114,7 +114,7 @@ func ejections(t *testing.T, b *Backend) (sum float64) {
 // connKey is the key of the connection in the context of a request at the server.
 type connKey struct{}
 
-// closing closes the connection of a request that the server dislikes, as servers do that have limits which they do not tell.
+// closing closes the connection of a request that is over a limit, as servers do that do not announce their limits.
 func closing(req *http.Request) {
 	conn, _ := req.Context().Value(connKey{}).(net.Conn)
 	_ = conn.Close() // that is the fault
@@ -211,7 +211,7 @@ func TestAServerThatSpeaksOnlyHTTP2ServesEverybody(t *testing.T) {
 						assert.Equal(t, method, answer)
 					}
 				}
-				// Such a server has no tunnels, which is no fault of a replica. Of the others, a handler says what comes of it.
+				// Such a server has no tunnels, which is no fault of a replica. For other requests, a handler decides the answer.
 				_, _ = do(t, b, newThing(t, mallory, http.MethodGet, "", http.Header{"Connection": {"Upgrade"}, "Upgrade": {"websocket"}}))
 			}
 			assert.Zero(t, ejections(t, b))

@@ -50,7 +50,7 @@ func TestARequestThatItsClientTakesBackGoesOnUntilItIsAnswered(t *testing.T) {
 func TestABodyThatBreaksOffDoesNotEndItsRequestAtOnce(t *testing.T) {
 	broken := errors.New("broken")
 	for name, test := range map[string]struct {
-		// before and after say what happens before the body breaks off, and soon after.
+		// before and after are what happens before the body breaks off, and soon after.
 		before, after func(*cancellation, io.Closer)
 		want          time.Duration
 	}{

@@ -19,8 +19,8 @@ import (
 	kubeoptions "k8s.io/kubernetes/pkg/kubeapiserver/options"
 )
 
-// FuzzToken takes whatever a client may say is a token. The authenticators see just that token, and no user who only claims to be of an object
-// that core does not know is believed to be told of.
+// FuzzToken takes anything that a client may send as a token. The authenticators see just that token. For a user who only claims to be of
+// an object that core does not know, no answer promises that core reports a revocation.
 func FuzzToken(f *testing.F) {
 	for _, token := range []string{
 		"static-token", "abcdef.0123456789abcdef", " a, b ", "é\x00", strings.Repeat("x", 5000),

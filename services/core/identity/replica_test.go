@@ -106,7 +106,7 @@ func named(name string, change ...func(*metav1.ObjectMeta)) metav1.ObjectMeta {
 	return m
 }
 
-// deletedAt says that the object is being deleted.
+// deletedAt is set if the object is being deleted.
 func deletedAt(at time.Time) func(*metav1.ObjectMeta) {
 	return func(m *metav1.ObjectMeta) {
 		m.DeletionTimestamp = &metav1.Time{Time: at}

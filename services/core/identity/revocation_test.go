@@ -141,7 +141,7 @@ func remove(r *replica, resource, name string) {
 	}
 }
 
-// The claims of such a token do not say which Secret it was found in.
+// The claims of such a token do not name the Secret that it was found in.
 func TestASecretThatIsReplacedWhileItsTokenIsLookedAt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		token := legacyToken(t, "legacy")

@@ -50,7 +50,7 @@ func TestServicesReadWhatPoliciesName(t *testing.T) {
 		{"a user", &user.DefaultInfo{Name: trust.UserOf(list.Extensions)}, read("list", "", "v1", "secrets"), false},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) { // it waits for policies that it has not heard of
+			synctest.Test(t, func(t *testing.T) { // it waits for policies that it has not read
 				factory := informers.NewSharedInformerFactory(nil, 0)
 				v1 := factory.Admissionregistration().V1()
 				a := New(factory, utilfeature.DefaultFeatureGate)

@@ -19,18 +19,18 @@ import (
 	backendv1 "github.com/tripod-k8s/tripod/proto/backend/v1"
 )
 
-// told is a publisher that passes on what it is told.
-type told struct {
+// recorder is a publisher that passes on what it gets.
+type recorder struct {
 	catalogs    chan *backendv1.Catalog
 	established chan string
 	forgotten   chan string
 }
 
-func (t *told) SetCatalog(c *backendv1.Catalog) { t.catalogs <- c }
-func (t *told) Establish(e *backendv1.Established) {
+func (t *recorder) SetCatalog(c *backendv1.Catalog) { t.catalogs <- c }
+func (t *recorder) Establish(e *backendv1.Established) {
 	t.established <- e.GetResource() + "." + e.GetGroup()
 }
-func (t *told) Forget(uid string) { t.forgotten <- uid }
+func (t *recorder) Forget(uid string) { t.forgotten <- uid }
 
 func widgets(established bool) *apiextensionsv1.CustomResourceDefinition {
 	crd := &apiextensionsv1.CustomResourceDefinition{
@@ -51,33 +51,33 @@ func widgets(established bool) *apiextensionsv1.CustomResourceDefinition {
 
 func TestAPartitionServesNoDefinitions(t *testing.T) {
 	informer := externalversions.NewSharedInformerFactory(fake.NewClientset(widgets(true)), 0).Apiextensions().V1().CustomResourceDefinitions().Informer()
-	heard := &told{make(chan *backendv1.Catalog, 10), make(chan string, 10), make(chan string, 10)}
-	require.NoError(t, Follow(informer, "build", false, heard))
+	published := &recorder{make(chan *backendv1.Catalog, 10), make(chan string, 10), make(chan string, 10)}
+	require.NoError(t, Follow(informer, "build", false, published))
 	go informer.RunWithContext(t.Context())
-	expect(t, <-heard.catalogs, "example.com/v1", "example.com/v2")
+	expect(t, <-published.catalogs, "example.com/v1", "example.com/v2")
 }
 
 func TestCustomResourcesAreTold(t *testing.T) {
 	client := fake.NewClientset(widgets(false))
 	informer := externalversions.NewSharedInformerFactory(client, 0).Apiextensions().V1().CustomResourceDefinitions().Informer()
-	heard := &told{make(chan *backendv1.Catalog, 10), make(chan string, 10), make(chan string, 10)}
-	require.NoError(t, Follow(informer, "build", true, heard))
+	published := &recorder{make(chan *backendv1.Catalog, 10), make(chan string, 10), make(chan string, 10)}
+	require.NoError(t, Follow(informer, "build", true, published))
 	go informer.RunWithContext(t.Context())
 
-	// Nothing is told before all is known.
-	first := <-heard.catalogs
+	// Nothing is published before all definitions are known.
+	first := <-published.catalogs
 	expect(t, first, "apiextensions.k8s.io/v1", "example.com/v1", "example.com/v2")
 
 	crds := client.ApiextensionsV1().CustomResourceDefinitions()
 	if _, err := crds.Update(t.Context(), widgets(true), metav1.UpdateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	second := <-heard.catalogs
+	second := <-published.catalogs
 	expect(t, second, "apiextensions.k8s.io/v1", "example.com/v1", "example.com/v2")
 	if first.GetDiscoveryDigest() == second.GetDiscoveryDigest() {
 		t.Error("the digest does not change when a CustomResourceDefinition is established")
 	}
-	if got := <-heard.established; got != "widgets.example.com" {
+	if got := <-published.established; got != "widgets.example.com" {
 		t.Errorf("%s is established", got)
 	}
 
@@ -86,8 +86,8 @@ func TestCustomResourcesAreTold(t *testing.T) {
 	if _, err := crds.Update(t.Context(), relabelled, metav1.UpdateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	<-heard.established // it is told with every change
-	assert.Empty(t, heard.catalogs, "a label makes a new catalog")
+	<-published.established // it is published with every change
+	assert.Empty(t, published.catalogs, "a label makes a new catalog")
 
 	converted := widgets(true)
 	converted.Generation++
@@ -100,14 +100,14 @@ func TestCustomResourcesAreTold(t *testing.T) {
 	if _, err := crds.Update(t.Context(), converted, metav1.UpdateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	if got, want := (<-heard.catalogs).GetConversionWebhooks(), []string{"/apis/a/v1/conversions"}; !slices.Equal(got, want) {
+	if got, want := (<-published.catalogs).GetConversionWebhooks(), []string{"/apis/a/v1/conversions"}; !slices.Equal(got, want) {
 		t.Errorf("conversion webhooks at the kubernetes Service are %q, want %q", got, want)
 	}
-	<-heard.established
+	<-published.established
 
 	require.NoError(t, crds.Delete(t.Context(), "widgets.example.com", metav1.DeleteOptions{}))
-	expect(t, <-heard.catalogs, "apiextensions.k8s.io/v1")
-	if got := <-heard.forgotten; got != "1" {
+	expect(t, <-published.catalogs, "apiextensions.k8s.io/v1")
+	if got := <-published.forgotten; got != "1" {
 		t.Errorf("%s is forgotten", got)
 	}
 }

@@ -144,7 +144,7 @@ func answerByName(client *fake.FakeDynamicClient) {
 	client.PrependWatchReactor("pods", func(clienttesting.Action) (bool, watch.Interface, error) { return true, watch.NewFake(), nil })
 }
 
-// TestPartiesShareWhatIsFollowedByName has one that wants more than there may be, and later another one.
+// TestPartiesShareWhatIsFollowedByName has one that asks for more than the limit, and later another one.
 func TestPartiesShareWhatIsFollowedByName(t *testing.T) {
 	var objects []runtime.Object
 	for i := range 9 {
@@ -246,7 +246,7 @@ func TestAListThatFailsTakesNoMemory(t *testing.T) {
 	assert.Zero(t, o.memory.others.used)
 }
 
-// TestAPartyTakesNothingByNamingWhatAnotherFollows has one that wants more than there may be name what another one follows, too.
+// TestAPartyTakesNothingByNamingWhatAnotherFollows has one that asks for more than the limit name what another one follows, too.
 func TestAPartyTakesNothingByNamingWhatAnotherFollows(t *testing.T) {
 	var objects []runtime.Object
 	for i := range 12 {

@@ -62,7 +62,7 @@ func opensWatches(t *testing.T, watches, onConnection int) (m *Member, opened, r
 	}
 }
 
-// TestAMemberSaysNotHowManyConnectionsSearchHas has API servers take as many requests on one as they want.
+// TestAMemberSaysNotHowManyConnectionsSearchHas has API servers take as many requests on one as they allow.
 func TestAMemberSaysNotHowManyConnectionsSearchHas(t *testing.T) {
 	const watches = 60
 	for _, test := range []struct {

@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// demand is how many watches each of some clusters wants, of one party or each by itself.
+// demand is how many watches each of some clusters requests, of one party or each by itself.
 type demand struct {
 	clusters, watches int
 	isParty           bool
@@ -91,7 +91,7 @@ func (d demand) name(i, n int) any {
 	return fmt.Sprint("cluster", i, ".", n)
 }
 
-// compete has all ask for what they want, in an order.
+// compete has all ask for their demand, in an order.
 func compete(t *testing.T, all int, demands []demand, order func(asks []any)) [][]int {
 	t.Helper()
 	c := &contest{T: t, slots: newSteadySlots(all)}
@@ -110,7 +110,7 @@ func compete(t *testing.T, all int, demands []demand, order func(asks []any)) []
 	return c.has(demands)
 }
 
-// divided returns what each gets of some slots if those that want least get it, and the others have as much.
+// divided returns what each gets of some slots if those with the least demand get it, and the others have as much.
 func divided(all int, wants []int) []int {
 	level := sort.Search(all+1, func(level int) bool {
 		sum := 0
@@ -197,7 +197,7 @@ func TestWatchesAreSharedWhoeverWasFirst(t *testing.T) {
 	}
 }
 
-// TestClustersWithFewWatchesKeepThem has the standard number of watches, and some clusters that want as many as they may.
+// TestClustersWithFewWatchesKeepThem has the standard number of watches, and some clusters that request as many as they may.
 func TestClustersWithFewWatchesKeepThem(t *testing.T) {
 	all := Standard().Watches
 	const ofKubernetes, mostResources = 72, 1000

@@ -48,7 +48,7 @@ type fakeMember struct {
 	forgotten int
 	// resources are those that discovery lists.
 	resources []string
-	// described changes what discovery says about a resource.
+	// described changes the entry of a resource in discovery.
 	described func(*metav1.APIResource)
 	// document is the version of its OpenAPI document. It has none if that is 0.
 	document int
@@ -302,5 +302,5 @@ func eventually(t *testing.T, s *store.Store, want ...string) {
 	require.Eventually(t, func() bool { return slices.Equal(want, names(t, s)) }, time.Minute, 20*time.Millisecond, "want %q", want)
 }
 
-// kindOfConfigMaps is what a member says of them.
+// kindOfConfigMaps is their kind in the discovery of a member.
 var kindOfConfigMaps = streams.Kind{GroupVersionResource: configMaps, Name: "ConfigMap", Namespaced: true}

@@ -30,8 +30,8 @@ func (s *stream) unreadable(t *testing.T) (namespaces []string) {
 	return namespaces
 }
 
-// TestANamespaceThatFloodsClosesNoOther has a user change a RoleBinding in one namespace again and again. Search drops that, hears of all
-// else, and reads what has become of the namespace with the next list.
+// TestANamespaceThatFloodsClosesNoOther has a user change a RoleBinding in one namespace again and again. Search drops that, receives all
+// other changes, and reads what has become of the namespace with the next list.
 func TestANamespaceThatFloodsClosesNoOther(t *testing.T) {
 	for name, streaming := range map[string]bool{"by streaming lists": true, "by lists": false} {
 		t.Run(name, func(t *testing.T) {

@@ -273,7 +273,7 @@ func TestNamesOfResourcesAreThoseOfKubernetes(t *testing.T) {
 	assert.Equal(t, configMaps, kinds[0].GroupVersionResource)
 }
 
-// TestAClusterWithTooManyObjects keeps what there is room for, says so, and copies again when the cluster has less.
+// TestAClusterWithTooManyObjects keeps what fits its limit, reports that, and copies again when the cluster has less.
 func TestAClusterWithTooManyObjects(t *testing.T) {
 	f, s := newFakeMember(t), newStore(t)
 	f.put("a", "b")

@@ -362,7 +362,7 @@ func TestANamespaceThatTheSpecForgetsGoesAtOnce(t *testing.T) {
 	copied(t, s, "a/1", "b/1") // although the store had the place of these namespaces
 }
 
-// A watch that says nothing for long is opened again, and is no failure of the stream.
+// A watch that sends nothing for long is opened again, and is no failure of the stream.
 func TestASilentNamespaceIsNoFailure(t *testing.T) {
 	g := newGuarded(t, "a", "b")
 	m, err := New("east", &rest.Config{Host: g.URL}, Everything, Dependencies{Store: newStore(t), Limiter: newLimiter(t, nil)})

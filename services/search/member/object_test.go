@@ -207,7 +207,7 @@ func TestAnRBACObjectThatIsRefusedStaysUnreadable(t *testing.T) {
 	assert.Equal(t, "deep", o.Annotations[access.RefusedAnnotation])
 }
 
-// TestTheDatabaseRefusesAnObject has errors that say they are about the data, and errors that say nothing.
+// TestTheDatabaseRefusesAnObject has errors that are about the data by their code, and errors without such a code.
 func TestTheDatabaseRefusesAnObject(t *testing.T) {
 	for name, statement := range map[string]string{"by a constraint": "RAISE(ABORT, 'no')", "without saying why": "json_extract('{', '$')"} {
 		t.Run(name, func(t *testing.T) {

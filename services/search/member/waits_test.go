@@ -61,7 +61,7 @@ func TestAFairShareIsLostToNobody(t *testing.T) {
 // count returns how many streams run.
 func (m *Member) count() int { return len(m.running()) }
 
-// TestMembersShareWatches has one that would take all, and later others. It says in its status what waits, and gets the rest back.
+// TestMembersShareWatches has one that would take all, and later others. Its status has what waits, and it gets the rest back.
 func TestMembersShareWatches(t *testing.T) {
 	s, limiter := newStore(t), newLimiter(t, func(l *Limits) { l.Watches = 100 })
 	begin := func(name string, resources int) (m *Member, f *fakeMember, stop func()) {

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-// TestNoClusterIsThePartyOfAnotherOne holds whatever a text says.
+// TestNoClusterIsThePartyOfAnotherOne holds for any text.
 func TestNoClusterIsThePartyOfAnotherOne(t *testing.T) {
 	for _, text := range []string{"", "web", "fleet", "fleet prod"} {
 		assert.Equal(t, OfCluster("evil"), Of("evil", text), "%q", text)

@@ -105,7 +105,7 @@ func TestASecretSaysWhichClusterMayUseItForWhichServer(t *testing.T) {
 	config := base64.StdEncoding.EncodeToString(kubeconfig(`{"token": "t"}`)) // of https://host:6443
 	data := map[string]any{"token": "dA==", "ca": "Y2E=", "cert": "Y2VydA==", "key": "a2V5", "config": config}
 	for allows, test := range map[string]struct {
-		// token and inside say whether east may use its token for https://host:6443/k, and its kubeconfig.
+		// token and inside report whether east may use its token for https://host:6443/k, and its kubeconfig.
 		token, inside bool
 	}{
 		"":                               {},

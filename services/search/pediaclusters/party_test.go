@@ -31,7 +31,7 @@ func TestAPediaClusterDoesNotSayWhoseShareItHas(t *testing.T) {
 	assert.Equal(t, parties.OfPolicy("fleet", "prod"), partyOf(cluster))
 }
 
-// TestTheStatusKeepsTheParty has the state of a cluster change, which the status says, too.
+// TestTheStatusKeepsTheParty has the state of a cluster change, which the status has, too.
 func TestTheStatusKeepsTheParty(t *testing.T) {
 	m := boundedMembers(t, 1, map[string]any{"party": "fleet/prod"}, nil)
 	m.running["c0"] = &running{invalid: assert.AnError}
@@ -41,7 +41,7 @@ func TestTheStatusKeepsTheParty(t *testing.T) {
 		wanted, _, err = m.read()
 		return err == nil
 	}, time.Minute, 10*time.Millisecond)
-	removed := []byte(`{"status": {"party": null}}`) // by the policies, of which this replica hears later
+	removed := []byte(`{"status": {"party": null}}`) // by the policies, which this replica observes later
 	_, err := m.client.Resource(clusters).Patch(t.Context(), "c0", types.MergePatchType, removed, metav1.PatchOptions{}, "status")
 	require.NoError(t, err)
 	m.updateStatus(t.Context(), wanted["c0"], nil, nil)

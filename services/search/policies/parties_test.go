@@ -24,11 +24,11 @@ import (
 	"github.com/tripod-k8s/tripod/services/search/apis/policy/v1alpha1"
 )
 
-// partyPolicy has a template that says that its PediaClusters have the share of others.
+// partyPolicy has a template whose PediaClusters claim the share of others.
 var partyPolicy = strings.Replace(fleetPolicy, "metadata: {labels: {from: fleet}}",
 	"metadata: {labels: {from: fleet}}\n    status: {party: other/namespace}", 1)
 
-// TestAPediaClusterSaysWhoHasMadeIt has a writer of its status say something else.
+// TestAPediaClusterSaysWhoHasMadeIt has a writer of its status name another maker.
 func TestAPediaClusterSaysWhoHasMadeIt(t *testing.T) {
 	w := newWorld(t)
 	w.put(policyResource, partyPolicy)
@@ -47,7 +47,7 @@ func (w *world) patchStatus(name, patch string) {
 	require.NoError(w, err)
 }
 
-// TestOnlyWhatAPolicyMakesHasItsShare has others say that they are made by one. All of them say so in their status, which search corrects.
+// TestOnlyWhatAPolicyMakesHasItsShare has others name a policy as their maker. All of them do so in their status, which search corrects.
 func TestOnlyWhatAPolicyMakesHasItsShare(t *testing.T) {
 	w := newWorld(t)
 	w.put(policyResource, fleetPolicy)
@@ -158,7 +158,7 @@ func TestThePediaClustersOfANamespaceHaveALimit(t *testing.T) {
 	assert.Zero(t, refused)
 }
 
-// ofSource returns a lifecycle that says that the policy fleet has made it of a source.
+// ofSource returns a lifecycle that names the policy fleet as its maker, and a source.
 func ofSource(name, source string) string {
 	return strings.Replace(forged(name, controlledBy("fleet", "uid-fleet")), `source: {group: "", version: v1, resource: secrets, namespace: prod, name: config}`,
 		"source: {group: fleet.example.com, version: v1, resource: clusters, namespace: prod, name: "+source+"}", 1)
@@ -253,7 +253,7 @@ func (w *world) partiesOf(name string) (all []string) {
 	return all
 }
 
-// TestAnotherControllerTakesNoClusterFromItsParty has a writer of lifecycles say that something else than the policy has made one.
+// TestAnotherControllerTakesNoClusterFromItsParty has a writer of lifecycles name another maker than the policy.
 func TestAnotherControllerTakesNoClusterFromItsParty(t *testing.T) {
 	for name, kept := range map[string]bool{"search may delete it": false, "it is written again": true} {
 		t.Run(name, func(t *testing.T) {
@@ -336,7 +336,7 @@ func TestALifecycleKeepsNoClusterWithoutASource(t *testing.T) {
 	}
 }
 
-// TestAClusterThatIsTakenOverStays is one whose writer has removed what says that search made it.
+// TestAClusterThatIsTakenOverStays is one whose writer has removed the fields by which search made it.
 func TestAClusterThatIsTakenOverStays(t *testing.T) {
 	w := newWorld(t)
 	w.putSecrets(oldConfig)
@@ -363,7 +363,7 @@ func TestATemplateHandsNoClusterOver(t *testing.T) {
 }
 
 // TestClustersOfAPartyCountWhateverTheirLifecyclesSay has templates fail, so that search does not know what is made of one source.
-// A writer of lifecycles says that others are made of it, too, and removes their sources.
+// A writer of lifecycles claims that others are made of it, too, and removes their sources.
 func TestClustersOfAPartyCountWhateverTheirLifecyclesSay(t *testing.T) {
 	w := newWorld(t)
 	w.most = 2

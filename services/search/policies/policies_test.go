@@ -327,7 +327,7 @@ func TestAClusterThatWasThereBeforeStays(t *testing.T) {
 	w.put(policyResource, fleetPolicy)
 	w.putSecrets(oldConfig)
 	w.put(fleetResource, fleetCluster("a", "True"))
-	// Its writer decides who says how it is reached.
+	// Its writer decides which object has its address.
 	lifecycle := w.lifecycleSays("fleet-prod-a", "Created=True PediaClusterExisted, Updating=False PediaClusterNotOwned")
 	assert.Contains(t, lifecycle.Status.Conditions[1].Message, "tripod-k8s.io/adopted-by=fleet")
 	assert.Equal(t, v1alpha2.ClusterSpec{APIServer: "https://x", SyncResources: []v1alpha2.GroupResources{}}, w.cluster("fleet-prod-a").Spec)
@@ -452,7 +452,7 @@ func TestTwoPoliciesDoNotFightOverAName(t *testing.T) {
 	w.policySays("fleet", allGood)
 }
 
-// forged returns a lifecycle that reads a Secret, and says who controls it.
+// forged returns a lifecycle that reads a Secret, and names its controller.
 func forged(name, owner string) string {
 	return `{apiVersion: policy.clusterpedia.io/v1alpha1, kind: PediaClusterLifecycle, metadata: {name: ` + name + `, ` + owner + `},
 		spec: {source: {group: "", version: v1, resource: secrets, namespace: prod, name: config}, creationCondition: "true",

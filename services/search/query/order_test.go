@@ -36,7 +36,7 @@ func TestValuesHaveAnOrder(t *testing.T) {
 	assert.Equal(t, RankOf(long), RankOf(long+"a"))
 }
 
-// TestQuantitiesAreSortedAsKubernetesComparesThem holds for quantities of up to 15 digits, which floating point tells apart.
+// TestQuantitiesAreSortedAsKubernetesComparesThem holds for quantities of up to 15 digits, which floating point distinguishes.
 func TestQuantitiesAreSortedAsKubernetesComparesThem(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	r := rand.New(rand.NewPCG(seed, 0))

@@ -71,7 +71,7 @@ func randomSubjects(r *rand.Rand) (subjects []rbacv1.Subject) {
 	return subjects
 }
 
-// policy is what the RBAC objects of a cluster say.
+// policy is what the RBAC objects of a cluster grant.
 type policy struct {
 	roles               []*rbacv1.Role
 	roleBindings        []*rbacv1.RoleBinding

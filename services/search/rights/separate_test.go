@@ -69,7 +69,7 @@ func TestAnObjectThatCannotBeReadClosesItsClusterOnly(t *testing.T) {
 	}
 }
 
-// TestAnUnreadableObjectIsForgottenOnceAListLacksIt holds also for one that stands for an object which was refused, and whose reason is told.
+// TestAnUnreadableObjectIsForgottenOnceAListLacksIt holds also for one that stands for an object which was refused, and whose reason is reported.
 func TestAnUnreadableObjectIsForgottenOnceAListLacksIt(t *testing.T) {
 	w := newStore(t)
 	w.member("east")

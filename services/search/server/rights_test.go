@@ -42,7 +42,7 @@ type cluster struct {
 	*store.Store
 	streams map[string]*streams.Stream
 	rights  *rights.Rights
-	// grants are what the policy of the hub allows: "USER VERB RESOURCE NAME". fails is why it cannot tell.
+	// grants are what the policy of the hub allows: "USER VERB RESOURCE NAME". fails is why it cannot decide.
 	granting sync.Mutex
 	grants   []string
 	fails    error
@@ -167,7 +167,7 @@ func (c *cluster) send(t *testing.T, name string, req *http.Request, answer http
 	return recorder.warnings
 }
 
-// opening is the answer of a watch, and says when that begins.
+// opening is the answer of a watch, and reports when that begins.
 type opening struct {
 	*httptest.ResponseRecorder
 	begun func()
@@ -300,7 +300,7 @@ func TestDiscoveryTellsNothingOfOtherClusters(t *testing.T) {
 	}
 }
 
-// TestARevokedRightIsOutOfForceAtOnce needs no wait: the database tells the next search.
+// TestARevokedRightIsOutOfForceAtOnce needs no wait: the next search reads it in the database.
 func TestARevokedRightIsOutOfForceAtOnce(t *testing.T) {
 	c := newCluster(t)
 	c.allow(t, "inside", "default", rule("list", "pods"), rule("get", "pods"))

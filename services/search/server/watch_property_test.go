@@ -98,7 +98,7 @@ type watcher struct {
 	// has are the revisions of the objects that the watcher knows, and revision is where it is.
 	has      map[string]int64
 	revision int64
-	// fresh is set until the watch has told all that there is.
+	// fresh is set until the watch has sent all initial events.
 	fresh                 bool
 	events, pages, expiry int
 	// busy is closed when the watcher has got more than fewEvents, or has ended.

@@ -121,8 +121,8 @@ func randomShop(r *rand.Rand) (all []pointing) {
 	return all
 }
 
-// TestRelationsAreSeenFromBothEnds holds that an object points at another one if and only if the other one says so, and that all databases have the same
-// relations.
+// TestRelationsAreSeenFromBothEnds holds that an object points at another one if and only if the other one has it among its referrers, and
+// that all databases have the same relations.
 func TestRelationsAreSeenFromBothEnds(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	var first []string

@@ -21,7 +21,7 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// fakeCore serves RBAC objects to informers, and says what nodes may do. It can die and come back.
+// fakeCore serves RBAC objects to informers, and decides what nodes may do. It can die and come back.
 type fakeCore struct {
 	t       *testing.T
 	address string
@@ -75,7 +75,7 @@ func (c *fakeCore) die() {
 	c.server.Close()
 }
 
-// emit tells watches of a change. The resourceVersion of the object is the number of the event.
+// emit sends watches a change. The resourceVersion of the object is the number of the event.
 func (c *fakeCore) emit(kind, resource string, object metav1.Object) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -157,7 +157,7 @@ func TestASilentCoreIsNotWaitedForLong(t *testing.T) {
 	})
 }
 
-// The reason that mode Node gives tells what it has looked for in its graph.
+// The reason that mode Node gives shows what it has looked for in its graph.
 func TestWhatIsAskedOfCoreIsWhatModeNodeDecidesByItsGraph(t *testing.T) {
 	featuregatetesting.SetFeatureGateDuringTest(t, utilfeature.DefaultFeatureGate, features.PodCertificateRequest, true)
 	local := run(t, withModes("Node"), newFakeCore(t)).authorizer.(*nodes).Authorizer

@@ -51,11 +51,11 @@ func TestAPIServicesPassPolicies(t *testing.T) {
 			post(apiServices+"?dryRun=All", apiService("v1", "", 16)).refused(http.StatusUnprocessableEntity, "at most 15 anywhere"),
 			post(apiServices+"?dryRun=All", apiService("v1", ", annotations: {for: three}", 8)).refused(http.StatusUnprocessableEntity, "only for one and two"),
 			post(apiServices+"?dryRun=All", apiService("v1", "", 7)).as("registrar").refused(http.StatusUnprocessableEntity, "this is for insiders"),
-			post(apiServices+"?dryRun=All", apiService("v1", "", 7)).as("insider").saying(`"priority":"7"`),
-			post(apiServices+"?dryRun=All", apiService("v1", "", 5)).saying("five is low"),
+			post(apiServices+"?dryRun=All", apiService("v1", "", 7)).as("insider").containing(`"priority":"7"`),
+			post(apiServices+"?dryRun=All", apiService("v1", "", 5)).containing("five is low"),
 		),
 		[]step{
-			post(apiServices, apiService("v1", ", annotations: {for: two}", 9)).saying(`"groupPriorityMinimum":200`),
+			post(apiServices, apiService("v1", ", annotations: {for: two}", 9)).containing(`"groupPriorityMinimum":200`),
 			post(apiServices, apiService("v2", "", 16)).refused(http.StatusUnprocessableEntity, "at most 15 anywhere"),
 			patch(one, "{spec: {versionPriority: 17}}").refused(http.StatusUnprocessableEntity, "at most 15 anywhere"),
 			apply(one, apiService("v1", ", annotations: {for: three}", 9)).refused(http.StatusUnprocessableEntity, "only for one and two"),
@@ -64,7 +64,7 @@ func TestAPIServicesPassPolicies(t *testing.T) {
 		settle(del(one+"?dryRun=All").refused(http.StatusUnprocessableEntity, "it is kept")),
 		[]step{
 			del(one).refused(http.StatusUnprocessableEntity, "it is kept"),
-			patch(one, "{spec: {versionPriority: 5}}").saying("five is low"),
+			patch(one, "{spec: {versionPriority: 5}}").containing("five is low"),
 			del(one),
 		})
 }
@@ -88,14 +88,14 @@ func TestAPIServicesPassWebhooks(t *testing.T) {
 			configuration("Validating", webhook("deny", "deny", only("deny"))+", "+webhook("broken", "broken", only("broken"))+", "+webhook("warn", "warn", only("warn"))),
 		},
 		settle(
-			post(apiServices+"?dryRun=All", apiService("v1", "", 9)).saying(`"by":"webhook"`),
+			post(apiServices+"?dryRun=All", apiService("v1", "", 9)).containing(`"by":"webhook"`),
 			post(apiServices+"?dryRun=All", apiService("v1", `, labels: {deny: "yes"}`, 9)).refused(http.StatusTeapot, "no apiservices today"),
 		),
 		[]step{
-			post(apiServices, apiService("v1", `, labels: {warn: "yes"}`, 9)).saying("mind the apiservices"),
+			post(apiServices, apiService("v1", `, labels: {warn: "yes"}`, 9)).containing("mind the apiservices"),
 			post(apiServices, apiService("v2", `, labels: {broken: "yes"}`, 9)).refused(http.StatusInternalServerError, "out of order"),
 			patch(one, `{metadata: {labels: {deny: "yes"}}}`).refused(http.StatusTeapot, "no apiservices today"),
-			patch(one, "{spec: {versionPriority: 5}}").saying(`"by":"webhook"`),
+			patch(one, "{spec: {versionPriority: 5}}").containing(`"by":"webhook"`),
 			del(one),
 		})
 }

@@ -26,7 +26,7 @@ func TestAdmissionThatNeedsCoreIsRefusedWhileThatIsAway(t *testing.T) {
 	s := newSide("tripod", fleet.Cluster, nil)
 	s.mustTake(t, "counted", []step{post("/api/v1/namespaces", "{apiVersion: v1, kind: Namespace, metadata: {name: counted}}")})
 	s.mustTake(t, "counted", quota("widgets", `{"count/widgets.example.com": "5"}`, `{"count/widgets.example.com": "0"}`))
-	s.mustTake(t, "counted", settle(post(widgets, probe("{}")), get(inNamespace+"resourcequotas/widgets").saying(`"used":{"count/widgets.example.com":"1"}`)))
+	s.mustTake(t, "counted", settle(post(widgets, probe("{}")), get(inNamespace+"resourcequotas/widgets").containing(`"used":{"count/widgets.example.com":"1"}`)))
 
 	s.mustTake(t, "asking", []step{post("/api/v1/namespaces", `{apiVersion: v1, kind: Namespace, metadata: {name: asking, labels: {team: asking}}}`)})
 	s.mustTake(t, "asking", allow(nodeOne, "one", `[{apiGroups: [example.com], resources: [widgets], verbs: [create]}]`))
@@ -39,16 +39,16 @@ func TestAdmissionThatNeedsCoreIsRefusedWhileThatIsAway(t *testing.T) {
 	s.mustTake(t, "default", []step{post(widgets, anyWidget("{}"))})
 	s.mustTake(t, "counted", []step{post(widgets, anyWidget("{}")).refused(http.StatusServiceUnavailable, cannotAsk)})
 	s.mustTake(t, "new", []step{post(widgets, anyWidget("{}")).refused(http.StatusServiceUnavailable, cannotAsk)})
-	// The CEL of a policy is told no.
+	// The authorizer in the CEL of a policy denies.
 	s.mustTake(t, "asking", []step{refused(askingForSecret("of-one")).as(nodeOne), post(widgets, anyWidget("{color: any}")).as(nodeOne)})
 
 	require.NoError(t, core.Start())
 	require.NoError(t, core.WaitReady(t.Context()))
 	// What was refused has no effect later.
-	s.mustTake(t, "counted", settle(get(inNamespace+"resourcequotas/widgets").saying(`"used":{"count/widgets.example.com":"1"}`)))
+	s.mustTake(t, "counted", settle(get(inNamespace+"resourcequotas/widgets").containing(`"used":{"count/widgets.example.com":"1"}`)))
 	s.mustTake(t, "new", settle(get("/api/v1/namespaces/{ns}").refused(http.StatusNotFound, "not found")))
 	s.mustTake(t, "new", settle(post(widgets, anyWidget("{}"))))
 	s.mustTake(t, "asking", settle(post(widgets, askingForSecret("of-one")).as(nodeOne)))
 	s.mustTake(t, "counted", settle(post(widgets, anyWidget("{}"))))
-	s.mustTake(t, "counted", []step{get(inNamespace + "resourcequotas/widgets").saying(`"used":{"count/widgets.example.com":"2"}`)})
+	s.mustTake(t, "counted", []step{get(inNamespace + "resourcequotas/widgets").containing(`"used":{"count/widgets.example.com":"2"}`)})
 }

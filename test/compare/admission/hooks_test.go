@@ -29,7 +29,7 @@ var hooks *hookServer
 // hookService is what the Service of webhooks is called in the namespace of the test with webhooks.
 const hookService = "hook.webhooks.svc"
 
-// hookServer answers webhooks as their paths say, and remembers what it was asked. The first element of a path is the caller.
+// hookServer answers webhooks as their paths request, and records the reviews that it received. The first element of a path is the caller.
 type hookServer struct {
 	ca, port string
 
@@ -58,7 +58,7 @@ func newHookServer() *hookServer {
 	return h
 }
 
-// fillFor says in a text where webhooks of a side are.
+// fillFor puts the address of the webhooks of a side into a text.
 func (h *hookServer) fillFor(side, text string) string {
 	return strings.NewReplacer("{hook}", "https://localhost:"+h.port+"/"+side, "{side}", side, "{port}", h.port, "{ca}", h.ca).Replace(text)
 }

@@ -98,9 +98,9 @@ func TestManifests(t *testing.T) {
 		widgets:                    func(metadata string) string { return widget(metadata, "{}") },
 		inNamespace + "configmaps": func(metadata string) string { return configMap(metadata, "{}") },
 	} {
-		steps = append(steps, settle(post(path, manifest("{generateName: settle-}")).saying(`"by-policy":"manifest"`))...)
+		steps = append(steps, settle(post(path, manifest("{generateName: settle-}")).containing(`"by-policy":"manifest"`))...)
 		steps = append(steps,
-			post(path, manifest("{generateName: gen-}")).saying(`"by-policy":"manifest","by-webhook":"manifest"`),
+			post(path, manifest("{generateName: gen-}")).containing(`"by-policy":"manifest","by-webhook":"manifest"`),
 			post(path, manifest(labelled(`deny: "yes"`))).refused(http.StatusUnprocessableEntity, "not with this label"),
 			post(path, manifest(labelled(`hook-deny: "yes"`))).refused(http.StatusTeapot, "today"),
 		)

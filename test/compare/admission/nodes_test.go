@@ -56,7 +56,7 @@ func telling() []step {
 }
 
 func told(widget string) step {
-	return post(widgets, strings.Replace(widget, "{allowed:", "{color: any, allowed:", 1)).saying(`"errored":"false"`)
+	return post(widgets, strings.Replace(widget, "{allowed:", "{color: any, allowed:", 1)).containing(`"errored":"false"`)
 }
 
 // What the Node authorizer knows of the pods of a node, policies for custom resources know.
@@ -73,7 +73,7 @@ func TestPoliciesKnowWhatThePodsOfANodeNeed(t *testing.T) {
 			refused(askingForSecret("of-nobody")).as(nodeOne),
 			post(widgets, askingForSecret("of-one")).as(nodeOne),
 			post(widgets, askingForSecret("of-two")).as(nodeTwo),
-			told(askingForSecret("of-one")).as(nodeOne).saying(`"allowed":"true"`),
+			told(askingForSecret("of-one")).as(nodeOne).containing(`"allowed":"true"`),
 		),
 		[]step{
 			post(widgets, askingForSecret("of-one")).as(nodeOne),
@@ -95,7 +95,7 @@ func TestPoliciesKnowWhatThePodsOfANodeNeed(t *testing.T) {
 			refused(asking("get", "", "persistentvolumeclaims", "", "unknown")).as(nodeOne),
 			post(widgets, asking("list", "", "services", "", "")).as(nodeOne),
 			refused(asking("get", "example.com", "widgets", "", "unknown")).as(nodeOne),
-			told(askingForSecret("of-two")).as(nodeOne).saying("no relationship found"),
+			told(askingForSecret("of-two")).as(nodeOne).containing("no relationship found"),
 			told(asking("list", "", "configmaps", "", "")).as(nodeOne),
 			told(askingForSecret("of-one")).as("no-node"),
 			told(askingForSecret("by-role")).as(nodeTwo),

@@ -54,7 +54,7 @@ func TestPluginsByFlags(t *testing.T) {
 		})
 	})
 	t.Run("AlwaysDeny", func(t *testing.T) {
-		// kube-apiserver does not stop while it may not say in its endpoints that it does.
+		// kube-apiserver does not stop while it may not remove itself from its endpoints.
 		t.Cleanup(func() {
 			for _, s := range own {
 				assert.NoError(t, s.process.Process.Signal(syscall.SIGKILL))

@@ -60,7 +60,7 @@ func TestPoliciesWithConfigMaps(t *testing.T) {
 			post(widgets, probe("{color: red}")).refused(http.StatusForbidden, "the color red is forbidden in policies"),
 			post(widgets, probe("{color: gold}")).as("policies-writer").refused(http.StatusUnprocessableEntity, "only painters"),
 			post(widgets, probe("{color: gold}")).as("painter"),
-			post(widgets, probe("{color: grey}")).saying("grey is dull"),
+			post(widgets, probe("{color: grey}")).containing("grey is dull"),
 		),
 		[]step{
 			post(widgets, anyWidget("{color: red}")).refused(http.StatusForbidden, "the color red is forbidden in policies"),
@@ -68,7 +68,7 @@ func TestPoliciesWithConfigMaps(t *testing.T) {
 			post(widgets, widget("{generateName: gen-, labels: {exempt: yes-please}}", "{color: red}")),
 			post(widgets, anyWidget("{color: gold}")).as("policies-writer").refused(http.StatusUnprocessableEntity, "only painters"),
 			post(widgets, anyWidget("{color: gold}")).as("painter"),
-			post(widgets, anyWidget("{color: grey}")).saying("grey is dull"),
+			post(widgets, anyWidget("{color: grey}")).containing("grey is dull"),
 			post(widgets, widget("{name: a}", "{color: kept}")),
 			patch(widgets+"/a", "{spec: {color: red}}").refused(http.StatusForbidden, "the color red"),
 			patch(widgets+"/a/status", "{status: {replicas: 1}}"),
@@ -132,15 +132,15 @@ func TestPoliciesWithOtherBuiltinKinds(t *testing.T) {
 			`paramRef: {name: "{ns}", parameterNotFoundAction: Deny}`),
 		settle(
 			post(widgets, probe("{color: cmVk}")).refused(http.StatusUnprocessableEntity, "that is secret"),
-			post(widgets, probe("{color: Ymx1ZQ==}")).saying(`"replicas":7`),
+			post(widgets, probe("{color: Ymx1ZQ==}")).containing(`"replicas":7`),
 		),
 		[]step{
 			post(widgets, anyWidget("{color: cmVk}")).refused(http.StatusUnprocessableEntity, "that is secret"),
-			post(widgets, anyWidget("{color: Ymx1ZQ==}")).saying(`"replicas":7`),
+			post(widgets, anyWidget("{color: Ymx1ZQ==}")).containing(`"replicas":7`),
 			patch(inNamespace+"secrets/settings", "{stringData: {forbidden: blue}}"),
 		},
 		settle(post(widgets, probe("{color: Ymx1ZQ==}")).refused(http.StatusUnprocessableEntity, "that is secret")),
-		[]step{post(widgets, anyWidget("{color: cmVk}")).saying(`"replicas":7`)})
+		[]step{post(widgets, anyWidget("{color: cmVk}")).containing(`"replicas":7`)})
 }
 
 func TestPoliciesMutate(t *testing.T) {
@@ -159,13 +159,13 @@ func TestPoliciesMutate(t *testing.T) {
   "[JSONPatch{op: 'add', path: '/spec/allowed', value: params.spec.allowed}, JSONPatch{op: 'add', path: '/metadata/annotations', value: {'team': namespaceObject.metadata.labels.team}}]"}}]}`,
 			`paramRef: {name: "{ns}", parameterNotFoundAction: Deny}`),
 		// One request shows what all three do: with one for each, a side could show the work of a policy that the other has not read yet.
-		settle(post(widgets, probe("{replicas: 1}")).saying(`"shade":"light-red"`, `"allowed":["one","two"]`, `"team":"mutation"`)),
+		settle(post(widgets, probe("{replicas: 1}")).containing(`"shade":"light-red"`, `"allowed":["one","two"]`, `"team":"mutation"`)),
 		[]step{
-			post(widgets, widget("{name: a}", "{replicas: 1}")).saying(`"shade":"light-red"`),
-			apply(widgets+"/a", widget("{name: a}", "{replicas: 2, color: green}")).saying(`"color":"red"`),
+			post(widgets, widget("{name: a}", "{replicas: 1}")).containing(`"shade":"light-red"`),
+			apply(widgets+"/a", widget("{name: a}", "{replicas: 2, color: green}")).containing(`"color":"red"`),
 			patch(widgets+"/a/scale", "{spec: {replicas: 3}}"),
 			get(widgets + "/a"),
-			post(widgets+"?dryRun=All", anyWidget("{replicas: 1}")).saying(`"shade":"light-red"`),
+			post(widgets+"?dryRun=All", anyWidget("{replicas: 1}")).containing(`"shade":"light-red"`),
 		})
 }
 

@@ -35,11 +35,11 @@ func TestQuotaCountsCustomResources(t *testing.T) {
 	shared.run(t, "quota",
 		quota("widgets", `{"count/widgets.example.com": "2", pods: "1"}`, `{"count/widgets.example.com": "1", pods: "0"}`),
 		// A dry run counts for nothing, and so shows what is left without taking it.
-		settle(get(inNamespace+"resourcequotas/widgets").saying(`"used":{"count/widgets.example.com":"1"`)),
+		settle(get(inNamespace+"resourcequotas/widgets").containing(`"used":{"count/widgets.example.com":"1"`)),
 		[]step{
 			post(licences, licence).refused(http.StatusForbidden, "insufficient quota to consume: count/licences.example.com"),
 			post(widgets, widget("{name: a}", "{}")),
-			get(inNamespace + "resourcequotas/widgets").saying(`"used":{"count/widgets.example.com":"2"`),
+			get(inNamespace + "resourcequotas/widgets").containing(`"used":{"count/widgets.example.com":"2"`),
 		},
 		settle(post(widgets+"?dryRun=All", anyWidget("{}")).refused(http.StatusForbidden, exceeded)),
 		[]step{

@@ -32,10 +32,10 @@ const requestTimeout = 70 * time.Second
 // where webhooks are.
 type step struct {
 	user, method, path, contentType, body string
-	// want is the status of the answer, and says are parts of it.
-	want int
-	says []string
-	// settles has the request repeated until the answer is as wanted.
+	// want is the status of the answer, and texts are parts of it.
+	want  int
+	texts []string
+	// settles has the request repeated until the answer is as expected.
 	settles bool
 }
 
@@ -65,16 +65,16 @@ func get(path string) step { return step{method: http.MethodGet, path: path, wan
 
 func (s step) as(user string) step { s.user = user; return s }
 
-// refused says with which status, and that the message has a text in it.
-func (s step) refused(status int, says string) step {
-	s.want, s.says = status, []string{says}
+// refused expects status 403 or another one, and a text in the message.
+func (s step) refused(status int, text string) step {
+	s.want, s.texts = status, []string{text}
 	return s
 }
 
-// saying says that the answer has texts in it.
-func (s step) saying(texts ...string) step { s.says = texts; return s }
+// containing expects texts in the answer.
+func (s step) containing(texts ...string) step { s.texts = texts; return s }
 
-// settle makes steps that are repeated until they are answered as wanted.
+// settle makes steps that are repeated until they are answered as expected.
 func settle(steps ...step) []step {
 	for i := range steps {
 		steps[i].settles = true
@@ -82,7 +82,7 @@ func settle(steps ...step) []step {
 	return steps
 }
 
-// answer is what a side said, without what differs between any two.
+// answer is what a side answered, without what differs between any two.
 type answer struct {
 	Status   int
 	Warnings []string
@@ -190,8 +190,8 @@ func (s step) in(namespace string) step {
 
 func (s step) check(a *answer) error {
 	text := both.InWords(a.Body) + strings.Join(a.Warnings, " ")
-	if a.Status != s.want || slices.ContainsFunc(s.says, func(part string) bool { return !strings.Contains(text, part) }) {
-		return fmt.Errorf("answer is %d %s %q, want %d %q", a.Status, both.InWords(a.Body), a.Warnings, s.want, s.says)
+	if a.Status != s.want || slices.ContainsFunc(s.texts, func(part string) bool { return !strings.Contains(text, part) }) {
+		return fmt.Errorf("answer is %d %s %q, want %d %q", a.Status, both.InWords(a.Body), a.Warnings, s.want, s.texts)
 	}
 	return nil
 }

@@ -11,9 +11,9 @@ import (
 
 // hook is one webhook of a configuration.
 type hook struct {
-	// path says what the webhook does: see hookServer.
+	// path is what the webhook does: see hookServer.
 	path string
-	// client says where it is, if not at a URL of hookServer, and more are further fields.
+	// client is where it is, if not at a URL of hookServer, and more are further fields.
 	client, more string
 }
 
@@ -67,10 +67,10 @@ func TestWebhooks(t *testing.T) {
 		hooked("Validating", "ignored", hook{path: "broken", client: `{url: "https://127.0.0.1:1/nobody"}`, more: "sideEffects: None, failurePolicy: Ignore, " + only("ignored")}),
 		hooked("Validating", "refused", hook{client: `{url: "https://127.0.0.1:1/nobody"}`, more: "sideEffects: None, failurePolicy: Fail, " + only("refused")}),
 		settle(
-			post(widgets, with("again")).saying(`"copied":"was-`),
-			post(widgets, with("service")).saying(`"by":"service"`),
+			post(widgets, with("again")).containing(`"copied":"was-`),
+			post(widgets, with("service")).containing(`"by":"service"`),
 			post(widgets, with("deny")).refused(http.StatusTeapot, "no widgets today"),
-			post(widgets, with("warn")).saying("mind the widgets"),
+			post(widgets, with("warn")).containing("mind the widgets"),
 			post(widgets, with("broken")).refused(http.StatusInternalServerError, "out of order"),
 			post(widgets, with("slow")).refused(http.StatusInternalServerError, "failed calling webhook"),
 			post(widgets, with("unknown")).refused(http.StatusInternalServerError, `service \"missing\" not found`),
@@ -78,9 +78,9 @@ func TestWebhooks(t *testing.T) {
 		),
 		[]step{
 			post(widgets, widget(labelled(`again: "yes"`), "{}")),
-			post(widgets, widget(labelled(`service: "yes"`), "{}")).saying(`"by":"service"`),
+			post(widgets, widget(labelled(`service: "yes"`), "{}")).containing(`"by":"service"`),
 			post(widgets, widget(labelled(`deny: "yes"`), "{}")).refused(http.StatusTeapot, "no widgets today"),
-			post(widgets, widget(labelled(`warn: "yes"`), "{}")).saying("mind the widgets"),
+			post(widgets, widget(labelled(`warn: "yes"`), "{}")).containing("mind the widgets"),
 			post(widgets, widget(labelled(`warn: "yes", deny: "yes"`), "{}")).refused(http.StatusTeapot, ""),
 			post(widgets, widget(labelled(`broken: "yes"`), "{}")).refused(http.StatusInternalServerError, "out of order"),
 			post(widgets, widget(labelled(`slow: "yes"`), "{}")).refused(http.StatusInternalServerError, "context deadline exceeded"),
@@ -91,7 +91,7 @@ func TestWebhooks(t *testing.T) {
 		dryRuns, subresources)
 }
 
-// dryRuns are requests that must have no effect. Webhooks are told so; those that would have one nevertheless cannot be
+// dryRuns are requests that must have no effect. Their AdmissionReviews have dryRun; webhooks that would have one nevertheless cannot be
 // configured any more.
 var dryRuns = []step{
 	post(widgets+"?dryRun=All", widget(labelled(`effects: "yes"`), "{}")),
@@ -125,8 +125,8 @@ func TestWebhooksForDefinitions(t *testing.T) {
   webhooks: [{name: definitions.example.com, admissionReviewVersions: [v1], sideEffects: None, clientConfig: {url: "{hook}/label/by/webhook", caBundle: "{ca}"},
   matchConditions: [{name: mine, expression: "request.name.endsWith('.hooked.example.com')"}],
   rules: [{apiGroups: [apiextensions.k8s.io], apiVersions: [v1], operations: [CREATE], resources: [customresourcedefinitions]}]}]}`)},
-		settle(post(path+"?dryRun=All", fmt.Sprintf(definition, "things")).saying(`"by":"webhook"`)),
+		settle(post(path+"?dryRun=All", fmt.Sprintf(definition, "things")).containing(`"by":"webhook"`)),
 		[]step{
-			post(path, fmt.Sprintf(definition, "things")).saying(`"by":"webhook"`),
+			post(path, fmt.Sprintf(definition, "things")).containing(`"by":"webhook"`),
 		})
 }

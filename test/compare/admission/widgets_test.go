@@ -30,7 +30,7 @@ func configMap(metadata, data string) string {
 	return fmt.Sprintf("{apiVersion: v1, kind: ConfigMap, metadata: %s, data: %s}", metadata, data)
 }
 
-// allow lets a user do what rules say in the namespace of the test.
+// allow lets a user do what rules grant in the namespace of the test.
 func allow(user, name, rules string) []step {
 	return []step{
 		post(rbacRoles+"namespaces/{ns}/roles", fmt.Sprintf("{apiVersion: rbac.authorization.k8s.io/v1, kind: Role, metadata: {name: %s}, rules: %s}", name, rules)),
@@ -39,7 +39,7 @@ func allow(user, name, rules string) []step {
 	}
 }
 
-// cluster lets a user do what rules say everywhere.
+// cluster lets a user do what rules grant everywhere.
 func cluster(user, name, rules string) []step {
 	return []step{
 		post(rbacRoles+"clusterroles", fmt.Sprintf(`{apiVersion: rbac.authorization.k8s.io/v1, kind: ClusterRole, metadata: {name: "%s.{ns}"}, rules: %s}`, name, rules)),

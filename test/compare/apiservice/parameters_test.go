@@ -31,7 +31,7 @@ spec: {policyName: by-fischer, validationActions: [Deny], paramRef: {name: f, pa
 `
 
 // Core follows the objects of an API service in its own name, to take parameters of policies from them. The API service does not know what
-// core may do: the aggregator says it with each request.
+// core may do: the aggregator sends it with each request.
 func TestAPolicyTakesParametersFromAnAPIService(t *testing.T) {
 	env := framework.ForTest(t)
 	backend, _ := startBackend(t, env)

@@ -238,7 +238,7 @@ var normal = both.Normaliser{
 	},
 }
 
-// text returns what an answer says.
+// text returns the text of an answer.
 func text(t *testing.T, of step, answer both.Answer) string {
 	t.Helper()
 	kind := strings.Split(answer.Header.Get("Content-Type"), ";")[0]

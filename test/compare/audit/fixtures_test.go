@@ -13,7 +13,7 @@ rules:
 - level: RequestResponse
 `
 
-// fixtures are what requests need. A policy has something to say about objects that are called noted, to the audit log
+// fixtures are what requests need. A policy has an annotation about objects that are called noted, for the audit log
 // as well.
 var fixtures = `
 apiVersion: v1

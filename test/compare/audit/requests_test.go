@@ -12,18 +12,18 @@ import (
 
 // request is one request that both clusters get.
 type request struct {
-	// name tells it from the others.
+	// name distinguishes it from the others.
 	name               string
 	user, method, path string
 	header             http.Header
 	body               string
-	// leaves says that the client goes as soon as the body begins.
+	// leaves is set if the client goes as soon as the body begins.
 	leaves bool
-	// exec says that a command is run and fails, where it says so.
+	// exec is set if a command is run and fails.
 	exec, fails bool
-	// ownAnswer says that Tripod answers in other words on purpose.
+	// ownAnswer is set if Tripod answers in other words on purpose.
 	ownAnswer bool
-	// breaks says that there may be no answer.
+	// breaks is set if the answer may be missing.
 	breaks bool
 	// settles is a text that has to be in the object before the request.
 	settles string
@@ -247,7 +247,7 @@ func streamRequests() []request {
 	}
 }
 
-// coreRequests are those of which core has something to say to the audit log.
+// coreRequests are those for which core adds annotations to the audit log.
 func coreRequests() []request {
 	pod := `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"other"},"spec":{"containers":[{"name":"main","image":"none"}]}}`
 	post := func(name, path string, body any) request {
@@ -275,7 +275,7 @@ func coreRequests() []request {
 	}
 }
 
-// missingServer has a path that an APIService claims for a Service that does not exist. kube-apiserver says so in
+// missingServer has a path that an APIService claims for a Service that does not exist. kube-apiserver reports that in
 // plain text, Tripod in a Status with a Retry-After.
 const missingServer = "/apis/nowhere.example.com/v1/things"
 

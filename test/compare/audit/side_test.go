@@ -109,7 +109,7 @@ func (s *side) prepare(ctx context.Context) error {
 	return nil
 }
 
-// until repeats a request that is not audited for the test until its answer is as wanted.
+// until repeats a request that is not audited for the test until its answer is as expected.
 func (s *side) until(ctx context.Context, r request, wanted func(both.Answer) bool) error {
 	return framework.Poll(ctx, fmt.Sprintf("%s answers %s", s.Name, r.path), func(ctx context.Context) error {
 		a, err := s.send(ctx, r, "")

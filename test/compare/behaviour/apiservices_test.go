@@ -151,7 +151,7 @@ func (s *sampleServer) unregister(t testing.TB) {
 	})
 }
 
-// refuses expects what clients are told while the server cannot be reached.
+// refuses expects the answers that clients get while the server cannot be reached.
 func (s *sampleServer) refuses(t testing.TB) {
 	t.Helper()
 	resp := get(t, s.Cluster.Admin(), flunders.path(s.Namespace))
@@ -204,7 +204,7 @@ func useFlunders(t testing.TB, s *sampleServer) {
 	}
 }
 
-// impersonate has users act as others, of which the server hears only the others.
+// impersonate has users act as others. The server gets only the impersonated users.
 func impersonate(t *testing.T) {
 	t.Run("sees whom a user impersonates", func(t *testing.T) {
 		as := map[string][]string{"Impersonate-User": {"somebody"}}

@@ -63,7 +63,7 @@ func TestEstablishedDefinitionsGetIntoDiscoveryAndOpenAPIAndOutAgain(t *testing.
 	}
 }
 
-// shown compares wherever a custom resource is shown with what is wanted.
+// shown compares wherever a custom resource is shown with the expected one.
 func shown(ctx context.Context, gvr schema.GroupVersionResource, want bool) error {
 	if err := hasAPIService(ctx, gvr.GroupVersion(), want); err != nil {
 		return err

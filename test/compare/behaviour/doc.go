@@ -3,6 +3,6 @@
 
 // Package behaviour tests what clients see of a running Tripod.
 //
-// Nothing in these tests is particular to Tripod unless a test says so: with TEST_AGAINST=stock in the environment
+// Nothing in these tests is particular to Tripod unless its comment names that: with TEST_AGAINST=stock in the environment
 // the same tests run against the stock kube-apiserver, which distinguishes a wrong test from a wrong Tripod.
 package behaviour

@@ -27,7 +27,7 @@ import (
 	"github.com/tripod-k8s/tripod/test/framework"
 )
 
-// servedBy has a path of each server that a cluster consists of, and what a user who may not read it is told.
+// servedBy has a path of each server that a cluster consists of, and the answer to a user who may not read it.
 func servedBy(t testing.TB) map[string]string {
 	t.Helper()
 	gvr, err := sharedWidgets()
@@ -48,7 +48,7 @@ func user(t testing.TB, name string, groups ...string) *rest.Config {
 	return config
 }
 
-// whoAmI is what a SelfSubjectReview says.
+// whoAmI is the answer to a SelfSubjectReview.
 func whoAmI(ctx context.Context, config *rest.Config) (authenticationv1.UserInfo, error) {
 	client, err := kubernetes.NewForConfig(config)
 	if err != nil {

@@ -70,7 +70,7 @@ func start(ctx context.Context, flags ...string) (*framework.Cluster, error) {
 	return tripod.Cluster, nil
 }
 
-// needsEtcd skips a test in a run with kine, and says why.
+// needsEtcd skips a test in a run with kine, with the reason.
 func needsEtcd(t testing.TB, why string) {
 	t.Helper()
 	if framework.Kine() != "" {

@@ -105,7 +105,7 @@ func (s *services) startEtcd(t testing.TB) {
 	require.NoError(t, err)
 }
 
-// readyz returns what a service says about its readiness to probes.
+// readyz returns what a service answers to readiness probes.
 func (s *services) readyz(ctx context.Context, service string) (response, error) {
 	return send(ctx, &rest.Config{Host: "http://" + s.probes[service]}, http.MethodGet, "/readyz?verbose", nil, nil)
 }

@@ -57,7 +57,7 @@ func newWidgets() *apiextensionsv1.CustomResourceDefinition {
 	}
 }
 
-// installCRD creates the CRD, waits until it says that it is Established, and no longer, and removes it with the test.
+// installCRD creates the CRD, waits until its condition Established is true, and no longer, and removes it with the test.
 func installCRD(t testing.TB, c *framework.Cluster, crd *apiextensionsv1.CustomResourceDefinition) schema.GroupVersionResource {
 	t.Helper()
 	t.Cleanup(func() {

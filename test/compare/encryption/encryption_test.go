@@ -93,7 +93,7 @@ type kind struct {
 	manifest, path, key string
 	// prefix is what the name in path has before NAME.
 	prefix string
-	// by and then say how it is stored before and after the keys have changed.
+	// by and then are how it is stored before and after the keys have changed.
 	by, then string
 }
 
@@ -217,7 +217,7 @@ func (s *side) storedBy(ctx context.Context, k kind, name, by string) error {
 	return nil
 }
 
-// object is what a manifest says.
+// object is what a manifest has.
 func object(k kind, name string) (*unstructured.Unstructured, error) {
 	object := &unstructured.Unstructured{}
 	return object, yaml.Unmarshal([]byte(strings.ReplaceAll(k.manifest, "NAME", name)), &object.Object)

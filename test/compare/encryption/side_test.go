@@ -109,7 +109,7 @@ func (s *side) stored(ctx context.Context, k kind, name string) ([]byte, error) 
 	return values[key], err
 }
 
-// healthIs waits until the check of the KMS plugin says this, in all its forms.
+// healthIs waits until the check of the KMS plugin has this result, in all its forms.
 func (s *side) healthIs(t *testing.T, healthy bool) {
 	t.Helper()
 	for _, path := range []string{healthOfKMS, "/healthz/kms-providers", "/readyz", "/healthz"} {

@@ -23,13 +23,13 @@ import (
 	"github.com/tripod-k8s/tripod/test/framework"
 )
 
-// leases are where servers say that they are there.
+// leases are where servers record that they run.
 const leases = "/registry/masterleases/"
 
-// port is what core is told to name, as in the kubernetes Service.
+// port is the one that core is configured to publish, as in the kubernetes Service.
 const port = 6443
 
-// state is who is said to serve the API.
+// state is which addresses serve the API, as a cluster publishes them.
 type state struct{ leases, endpoints, slice []string }
 
 func read(ctx context.Context, client kubernetes.Interface, etcd *clientv3.Client) (state, int32, error) {

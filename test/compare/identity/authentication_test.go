@@ -39,7 +39,7 @@ func ofBoth[T any](t testing.TB, ask func(context.Context, *side) (T, error)) (T
 	return ofStock, ofTested
 }
 
-// same fails the test where the two do not say the same.
+// same fails the test where the two do not answer the same.
 func same[T any](t testing.TB, what string, ask func(context.Context, *side) (T, error)) T {
 	t.Helper()
 	ofStock, ofTested := ofBoth(t, ask)
@@ -89,7 +89,7 @@ func TestTokensAreWhoseTheyAreForKubeAPIServer(t *testing.T) {
 	}
 }
 
-// selfReview returns what a SelfSubjectReview says about the owner of a token.
+// selfReview returns the answer to a SelfSubjectReview by the owner of a token.
 func selfReview(ctx context.Context, s *side, token string) (string, error) {
 	info, a, err := whoAmI(ctx, withToken(s.cluster, token))
 	if err != nil {

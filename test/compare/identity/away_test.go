@@ -48,7 +48,7 @@ func (f *fleet) withoutCore(t *testing.T, stop func(*framework.Replica) error) {
 	ctx, cancel := context.WithTimeout(t.Context(), 2*giveUp)
 	defer cancel()
 
-	// What is known of tokens is what the last core says.
+	// Aggregators have the answers of the last core about tokens.
 	require.NoError(t, stop(f.Replica("core-1")))
 	o.know(ctx, t)
 	began := time.Now()
@@ -153,7 +153,7 @@ func (o outage) expectRest(ctx context.Context, t testing.TB) {
 	expect(ctx, t, "an object of core", o.ofCore, http.StatusServiceUnavailable)
 }
 
-// expect expects the code of an answer. A 503 says when to come back.
+// expect expects the code of an answer. A 503 has Retry-After.
 func expect(ctx context.Context, t testing.TB, what string, d door, code int) {
 	t.Helper()
 	a, err := d.ask(ctx)
@@ -209,7 +209,7 @@ func (f *fleet) returnOfCore(t testing.TB, o outage, stopping *errgroup.Group) {
 	expect(t.Context(), t, "a known token without rights, after the return of core,", o.strangerByToken, http.StatusForbidden)
 }
 
-// restartExtensions starts a replica of extensions while there is no core. It knows no policy then, and says so.
+// restartExtensions starts a replica of extensions while there is no core. It has no policy then, and reports that.
 func (f *fleet) restartExtensions(ctx context.Context, t testing.TB) {
 	t.Helper()
 	replica := f.Replica("extensions-1")

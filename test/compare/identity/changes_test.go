@@ -33,7 +33,7 @@ func (s *side) try(ctx context.Context, client *http.Client, path string) (attem
 	return attempt{began, time.Now(), a.Code}, err
 }
 
-// The answers of a token webhook hold for as long as core is told, and not for as long once more: that is how long a
+// The answers of a token webhook hold for as long as core is configured, and not for as long once more: that is how long a
 // token outlives its revocation. (In kube-apiserver there is a cache of 10 s around that of the webhook.)
 func TestAnswersOfTheTokenWebhookHoldForTheirTTL(t *testing.T) {
 	t.Parallel()

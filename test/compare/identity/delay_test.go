@@ -14,8 +14,8 @@ import (
 	"time"
 )
 
-// delayProxy stands between a client and its server, and holds back what the server says for a time that can be
-// changed. What the client says goes through at once.
+// delayProxy stands between a client and its server, and holds back what the server sends for a time that can be
+// changed. It passes on at once what the client sends.
 type delayProxy struct {
 	listener net.Listener
 	target   string
@@ -60,13 +60,13 @@ func (p *delayProxy) serve() {
 	}
 }
 
-// held is what a server said, and when the client may know.
+// held is what a server sent, and when the client may receive it.
 type held struct {
 	data []byte
 	due  time.Time
 }
 
-// holdBack copies what a server says, in order, each piece after the delay that was set when it came.
+// holdBack copies what a server sends, in order, each piece after the delay that was set when it came.
 func (p *delayProxy) holdBack(client io.Writer, server io.Reader) {
 	pieces, gone := make(chan held, 1<<16), make(chan struct{})
 	go func() {

@@ -23,7 +23,7 @@ const (
 )
 
 // fixtures are objects that all tests may rely on. The policy refuses ConfigMaps and Widgets that are called who, and
-// tells the sender who that is, as admission sees it.
+// answers with the user that admission sees.
 var fixtures = `
 apiVersion: v1
 kind: Namespace

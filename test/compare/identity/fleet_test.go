@@ -20,14 +20,14 @@ import (
 	"github.com/tripod-k8s/tripod/test/framework/both"
 )
 
-// identityGrace is for how long an aggregator of the fleet believes what it knows of tokens while it finds no core.
+// identityGrace is for how long an aggregator of the fleet accepts cached tokens while it finds no core.
 const identityGrace = 3 * time.Second
 
 // fleet is Tripod with several replicas.
 type fleet struct {
 	*framework.Fleet
 	side
-	// slow holds back what etcd says to core-1.
+	// slow holds back what etcd sends to core-1.
 	slow *delayProxy
 	etcd string
 }

@@ -31,7 +31,7 @@ func (f *fleet) dial(t testing.TB, replica, certificate string) *grpc.ClientConn
 	return connection
 }
 
-// follower sees what a replica of core tells aggregators.
+// follower records what a replica of core reports to aggregators.
 type follower struct {
 	client identityv1.IdentityClient
 

@@ -20,7 +20,7 @@ import (
 	"github.com/go-jose/go-jose/v4"
 )
 
-// issuer is an OpenID Connect provider: it has a discovery document, keys, and signs what a test wants.
+// issuer is an OpenID Connect provider: it has a discovery document, keys, and signs any token of a test.
 type issuer struct {
 	server    *httptest.Server
 	algorithm jose.SignatureAlgorithm

@@ -30,7 +30,7 @@ var (
 	environment *framework.Environment
 	// authorities judge tokens for the clusters that tests share.
 	authorities *outside
-	// stock and tested have the same authentication. tested is Tripod, unless TEST_AGAINST says otherwise.
+	// stock and tested have the same authentication. tested is Tripod, unless TEST_AGAINST names another one.
 	stock, tested *side
 )
 

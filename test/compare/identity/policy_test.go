@@ -121,7 +121,7 @@ func (b binding) revoke(t testing.TB, client kubernetes.Interface, object metav1
 	return sent, deletedAt(t, watcher)
 }
 
-// deletedAt returns the resourceVersion of the first deletion that a watch tells of.
+// deletedAt returns the resourceVersion of the first deletion that a watch receives.
 func deletedAt(t testing.TB, watcher watch.Interface) int64 {
 	t.Helper()
 	for event := range watcher.ResultChan() {
@@ -209,7 +209,7 @@ func (f *fleet) revokeUnderLoad(t testing.TB, b binding) map[string]revocation {
 	return revocations
 }
 
-// Services learn of it without being asked anything: the first request after the resourceVersion of the deletion has
+// Services observe it without being asked anything: the first request after the resourceVersion of the deletion has
 // arrived is refused.
 func (f *fleet) deletedBindingsAreSeenWithoutRequests(t *testing.T) {
 	for _, b := range bindings {

@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// What an authenticating proxy says of a user, and whom a user impersonates, reaches every server as it reaches
+// The headers of an authenticating proxy about a user, and impersonation by a user, reach every server as they reach
 // kube-apiserver, byte by byte.
 func TestUsersInHeadersAreThoseOfKubeAPIServer(t *testing.T) {
 	t.Parallel()

@@ -56,7 +56,7 @@ var servers = map[string]string{
 	widgetsPath:    `{"apiVersion":"example.com/v1","kind":"Widget","metadata":{"name":"who"}}`,
 }
 
-// answer is what a server says to a request.
+// answer is what a server answers to a request.
 type answer struct {
 	Code   int
 	Header http.Header
@@ -99,7 +99,7 @@ func sendWith(ctx context.Context, client *http.Client, method, url string, head
 	return answer{response.StatusCode, response.Header, data}, err
 }
 
-// whoAmI returns what a SelfSubjectReview says.
+// whoAmI returns the answer to a SelfSubjectReview.
 func whoAmI(ctx context.Context, config *rest.Config) (authenticationv1.UserInfo, answer, error) {
 	var review authenticationv1.SelfSubjectReview
 	a, err := send(ctx, config, http.MethodPost, "/apis/authentication.k8s.io/v1/selfsubjectreviews", nil,

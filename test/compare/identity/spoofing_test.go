@@ -29,7 +29,7 @@ import (
 	"github.com/tripod-k8s/tripod/test/framework"
 )
 
-// masterEnvelope is what a client would like a backend to believe.
+// masterEnvelope is an envelope of a superuser, which a client may send and a backend must not accept.
 func masterEnvelope(t testing.TB) string {
 	t.Helper()
 	value, err := envelope.Encode(&identityv1.Envelope{User: envelope.FromUser(framework.Master), ClientAddress: "192.0.2.1:1"})
@@ -138,8 +138,8 @@ func roundTrip(t testing.TB, config *rest.Config, method, path string, lines []s
 	return answer{response.StatusCode, response.Header, data}
 }
 
-// A backend hears on its own port only those who have the certificate of a service, and believes what a header says of
-// the sender only of the aggregator.
+// A backend accepts on its own port only clients with the certificate of a service, and only from the aggregator a header with
+// the identity of a sender.
 func (f *fleet) backendsBelieveOnlyTheAggregator(t *testing.T) {
 	certificates := f.otherCertificates(t)
 	headers := map[string]http.Header{
@@ -172,7 +172,7 @@ func (f *fleet) backendsBelieveOnlyTheAggregator(t *testing.T) {
 	}
 }
 
-// Of the aggregator everything is believed that can be read, and nothing without an envelope.
+// From the aggregator, a backend accepts every valid envelope, and no request without one.
 func (f *fleet) backendsNeedAnEnvelopeOfTheAggregator(t *testing.T) {
 	value := masterEnvelope(t)
 	for replica, path := range map[string]string{"core-0": configMapsPath, "extensions-0": widgetsPath} {
@@ -234,7 +234,7 @@ func (f *fleet) otherCertificates(t testing.TB) map[string]keyPair {
 	return pairs
 }
 
-// A service other than the aggregator is itself, whatever its headers say, and may do what is meant for it.
+// A service other than the aggregator is itself, whatever its headers have, and may do what is meant for it.
 func (f *fleet) servicesSpeakForNobodyElse(t *testing.T) {
 	store, err := certs.Open(f.PKI)
 	require.NoError(t, err)

@@ -56,8 +56,7 @@ subjects:
 
 const mirrorPath = "/apis/mirror.example.com/v1/things"
 
-// Servers of third parties are told who the user is as kube-apiserver tells them, and nothing that a client says of
-// itself.
+// Servers of third parties get the user in the headers of kube-apiserver, and no such header from the client.
 func TestServersOfThirdPartiesAreToldTheUserAsByKubeAPIServer(t *testing.T) {
 	t.Parallel()
 	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { writeJSON(w, r.Header) }))
@@ -88,12 +87,12 @@ func TestServersOfThirdPartiesAreToldTheUserAsByKubeAPIServer(t *testing.T) {
 	}
 	for who, config := range users {
 		t.Run(who, func(t *testing.T) {
-			same(t, "what the server is told", func(_ context.Context, s *side) (string, error) {
+			same(t, "what the server receives", func(_ context.Context, s *side) (string, error) {
 				config, err := config(s)
 				if err != nil {
 					return "", err
 				}
-				return told(roundTrip(t, config, http.MethodGet, mirrorPath, nil, "")), nil
+				return received(roundTrip(t, config, http.MethodGet, mirrorPath, nil, "")), nil
 			})
 		})
 	}
@@ -104,14 +103,14 @@ func TestServersOfThirdPartiesAreToldTheUserAsByKubeAPIServer(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			mallory, err := tested.cluster.UserConfig("mallory", "clowns")
 			require.NoError(t, err)
-			want, got := told(roundTrip(t, mallory, http.MethodGet, mirrorPath, nil, "")), told(roundTrip(t, mallory, http.MethodGet, mirrorPath, lines, ""))
+			want, got := received(roundTrip(t, mallory, http.MethodGet, mirrorPath, nil, "")), received(roundTrip(t, mallory, http.MethodGet, mirrorPath, lines, ""))
 			assert.Equal(t, got, want, "with %q: %s, without: %s", lines, got, want)
 		})
 	}
 }
 
-// told returns what a mirror was told of the user.
-func told(a answer) string {
+// received returns what a mirror received about the user.
+func received(a answer) string {
 	var header http.Header
 	if err := json.Unmarshal(a.Body, &header); err != nil {
 		return a.String()

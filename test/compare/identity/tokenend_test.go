@@ -32,7 +32,7 @@ type mortal struct {
 	id   string
 	// end deletes or changes it.
 	end func(context.Context) error
-	// watch tells of that.
+	// watch reports that.
 	watch func(context.Context, metav1.ListOptions) (watch.Interface, error)
 	name  string
 }
@@ -179,7 +179,7 @@ func (m mortal) endAndVersion(t testing.TB) (sent time.Time, version int64) {
 }
 
 // What keeps a token good is deleted, while its owner reads all the time, and another of the same kind after it. Each
-// replica of core tells of both, with the versions of the deletions, and from then on says that the token is no good. An
+// replica of core reports both, with the versions of the deletions, and from then on answers that the token is not valid. An
 // aggregator that refuses the second refuses the first.
 func (f *fleet) tokensEndWithWhatKeepsThemGood(t *testing.T) {
 	for _, kind := range mortals {
@@ -204,7 +204,7 @@ func (f *fleet) tokenDoors(t testing.TB, token string) map[string]door {
 }
 
 // endUnderLoad ends the victim, then the sentinel. The owner of the third token, which ends before both, is silent
-// meanwhile. If core-1 is slow, it is so until it has told.
+// meanwhile. If core-1 is slow, it is so until it has reported both.
 func (f *fleet) endUnderLoad(t testing.TB, victim, sentinel, silent mortal) map[string]revocation {
 	t.Helper()
 	cores := map[string]*follower{"core-0": f.follow(t, "core-0"), "core-1": f.follow(t, "core-1")}
@@ -224,7 +224,7 @@ func (f *fleet) endUnderLoad(t testing.TB, victim, sentinel, silent mortal) map[
 	_, silentVersion := silent.endAndVersion(t)
 	sent, version := victim.endAndVersion(t)
 	_, sentinelVersion := sentinel.endAndVersion(t)
-	toldOfEnds(t, cores, map[*mortal]int64{&silent: silentVersion, &victim: version, &sentinel: sentinelVersion}, &victim, sent)
+	awaitEnds(t, cores, map[*mortal]int64{&silent: silentVersion, &victim: version, &sentinel: sentinelVersion}, &victim, sent)
 	// A core that does not find an object looks into etcd for it, which need not take long any more.
 	f.slow.set(0)
 	silentDoors := f.tokenDoors(t, silent.token)
@@ -254,8 +254,8 @@ func (f *fleet) endUnderLoad(t testing.TB, victim, sentinel, silent mortal) map[
 	return revocations
 }
 
-// toldOfEnds returns when each core has told of the end of each token, at these versions, and checks that it then refuses the token.
-func toldOfEnds(t testing.TB, cores map[string]*follower, versions map[*mortal]int64, victim *mortal, sent time.Time) {
+// awaitEnds returns when each core has reported the end of each token, at these versions, and checks that it then refuses the token.
+func awaitEnds(t testing.TB, cores map[string]*follower, versions map[*mortal]int64, victim *mortal, sent time.Time) {
 	t.Helper()
 	var seeing errgroup.Group
 	for name, core := range cores {
@@ -270,7 +270,7 @@ func toldOfEnds(t testing.TB, cores map[string]*follower, versions map[*mortal]i
 					return err
 				}
 				if answer.GetUser() != nil {
-					t.Errorf("%s told of version %d, and then that the token is that of %s", name, i.version, answer.GetUser().GetName())
+					t.Errorf("%s reported version %d, and then that the token is that of %s", name, i.version, answer.GetUser().GetName())
 				}
 				if m == victim {
 					t.Logf("%-36s tells %s after the end was asked for", name, milliseconds(i.at.Sub(sent)))
@@ -282,7 +282,7 @@ func toldOfEnds(t testing.TB, cores map[string]*follower, versions map[*mortal]i
 	require.NoError(t, seeing.Wait())
 }
 
-// The answers of core say what they depend on.
+// The answers of core have what they depend on.
 func (f *fleet) coreNamesWhatATokenDependsOn(t *testing.T) {
 	client := f.promptly(t)
 	core := identityv1.NewIdentityClient(f.dial(t, "core-0", "aggregator"))

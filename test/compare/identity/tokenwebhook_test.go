@@ -17,7 +17,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// webhookTTL is how long the API servers may believe an answer of the token webhook.
+// webhookTTL is how long the API servers may cache an answer of the token webhook.
 const webhookTTL = 2 * time.Second
 
 // tokenWebhook judges tokens from outside of the cluster.

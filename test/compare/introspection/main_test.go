@@ -1,8 +1,8 @@
 // Copyright The Tripod Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package introspection compares what a stock kube-apiserver and Tripod tell about themselves, to whom, and how Tripod tells
-// about each of its services.
+// Package introspection compares what a stock kube-apiserver and Tripod report about themselves, to which users, and how Tripod
+// reports on each of its services.
 package introspection
 
 import (
@@ -50,7 +50,7 @@ func TestMain(m *testing.M) {
 	})
 }
 
-// The users that ask. The monitor is who may read what kube-apiserver tells about itself.
+// The users that ask. The monitor may read what kube-apiserver reports about itself.
 const (
 	admin     = "admin"
 	anonymous = "anonymous"
@@ -66,7 +66,7 @@ func newSide(cluster *framework.Cluster) *both.Side {
 	})
 }
 
-// answer is what a server says.
+// answer is what a server answers.
 type answer struct {
 	code        int
 	contentType string

@@ -23,7 +23,7 @@ func TestEachServiceTellsAboutItself(t *testing.T) {
 	both.NeedsTripod(t)
 	for _, tc := range []struct {
 		path string
-		// has is something that only this service says.
+		// has is a text that only this service serves.
 		has string
 	}{
 		{"/metrics", "tripod_backend_requests_total"},
@@ -96,7 +96,7 @@ func TestABackendThatIsAwayIsShownAndTheRestIsReady(t *testing.T) {
 	t.Cleanup(func() {
 		assert.NoError(t, errors.Join(extensions.Start(), extensions.WaitReady(context.WithoutCancel(t.Context()))))
 		expectEventually(t, "/readyz?verbose", 200, "[+]extensions-available ok")
-		// The aggregator shows for a second what it last heard.
+		// The aggregator shows the last report for a second.
 		expectEventually(t, "/readyz?verbose", 200, "[+]poststarthook/crd-informer-synced ok")
 	})
 	expectEventually(t, "/readyz?verbose", 200, "[-]extensions-available failed: reason withheld, ignored")

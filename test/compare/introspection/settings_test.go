@@ -121,24 +121,24 @@ func TestAnAggregatorWaitsForServicesThatAgreeWithIt(t *testing.T) {
 	for _, name := range []string{"aggregator-0", "aggregator-1"} {
 		require.NoError(t, other.Replica(name).Start())
 	}
-	says := func(replica, path string, code int, text string) {
+	awaitAnswer := func(replica, path string, code int, text string) {
 		t.Helper()
-		says(t, other.Replica(replica), path, code, text)
+		awaitAnswer(t, other.Replica(replica), path, code, text)
 	}
 	const differs = "feature gate CBORServingAndStorage is false here and true there"
-	says("aggregator-0", "/readyz/same-settings-once", 500, "extensions at "+strings.TrimPrefix(other.Replica("extensions-0").URL, "https://")+": "+differs)
-	says("aggregator-0", "/readyz", 500, "[-]same-settings-once failed")
-	says("aggregator-1", "/readyz/same-settings-once", 500, "feature gate CBORServingAndStorage is true here and false there")
+	awaitAnswer("aggregator-0", "/readyz/same-settings-once", 500, "extensions at "+strings.TrimPrefix(other.Replica("extensions-0").URL, "https://")+": "+differs)
+	awaitAnswer("aggregator-0", "/readyz", 500, "[-]same-settings-once failed")
+	awaitAnswer("aggregator-1", "/readyz/same-settings-once", 500, "feature gate CBORServingAndStorage is true here and false there")
 
 	// A replica that agrees is enough to start with. The other one stays, is shown, and is used.
 	require.NoError(t, other.Replica("core-1").Start())
 	require.NoError(t, other.Replica("aggregator-1").WaitReady(t.Context()))
-	says("aggregator-1", "/readyz?verbose", 200, "[-]same-settings failed: reason withheld, ignored")
-	says("aggregator-1", "/readyz/same-settings", 500, "core at "+strings.TrimPrefix(other.Replica("core-0").URL, "https://"))
+	awaitAnswer("aggregator-1", "/readyz?verbose", 200, "[-]same-settings failed: reason withheld, ignored")
+	awaitAnswer("aggregator-1", "/readyz/same-settings", 500, "core at "+strings.TrimPrefix(other.Replica("core-0").URL, "https://"))
 }
 
-// says waits until a replica answers a probe with a code and a text.
-func says(t *testing.T, replica *framework.Replica, path string, code int, text string) {
+// awaitAnswer waits until a replica answers a probe with a code and a text.
+func awaitAnswer(t *testing.T, replica *framework.Replica, path string, code int, text string) {
 	t.Helper()
 	framework.Eventually(t, replica.Name+path+" says "+text, func(ctx context.Context) error {
 		req, err := http.NewRequestWithContext(ctx, http.MethodGet, replica.ProbeURL+path, nil)
@@ -186,12 +186,12 @@ func TestServicesThatAreConfiguredDifferentlyAreReported(t *testing.T) {
 		{Name: "aggregator-0"},
 	}})
 	aggregator := other.Replica("aggregator-0")
-	says(t, aggregator, path, http.StatusInternalServerError, "encryption of secrets is ")
-	says(t, aggregator, "/readyz?verbose", http.StatusOK, "[-]same-configuration failed: reason withheld, ignored")
+	awaitAnswer(t, aggregator, path, http.StatusInternalServerError, "encryption of secrets is ")
+	awaitAnswer(t, aggregator, "/readyz?verbose", http.StatusOK, "[-]same-configuration failed: reason withheld, ignored")
 	count, err := other.Metric(t.Context(), "aggregator-0", "tripod_configuration_differences", "kind=encryption", "between=replicas")
 	require.NoError(t, err)
 	require.InDelta(t, 2, count, 0, "Secrets and boats")
 
 	file("core-1", aescbc)
-	says(t, aggregator, path, http.StatusOK, "ok")
+	awaitAnswer(t, aggregator, path, http.StatusOK, "ok")
 }

@@ -19,7 +19,7 @@ import (
 	"github.com/tripod-k8s/tripod/test/framework"
 )
 
-// limits lets objects have as many labels as a Widget says.
+// limits lets objects have as many labels as a Widget allows.
 const limits = `
 apiVersion: admissionregistration.k8s.io/v1
 kind: ValidatingAdmissionPolicy
@@ -81,7 +81,7 @@ func TestPolicyWithCustomResourcesAsParameters(t *testing.T) {
 	})
 }
 
-// merges sets what is within a list that has keys, which only a schema tells.
+// merges sets what is within a list that has keys, which only a schema has.
 const merges = `
 apiVersion: admissionregistration.k8s.io/v1
 kind: MutatingAdmissionPolicy

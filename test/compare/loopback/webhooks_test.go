@@ -54,7 +54,7 @@ webhooks:
   namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: NAME}}
 `
 
-// review denies everything, and says who asked. It converts everything, and says that too.
+// review denies everything, and names the client in its answer. It converts everything, and marks that in the object.
 func review(w http.ResponseWriter, req *http.Request) {
 	w.Header().Set("Content-Type", "application/json")
 	switch {

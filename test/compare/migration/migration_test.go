@@ -200,7 +200,7 @@ func (s *side) storedBy(t *testing.T, prefix, want string) {
 	}
 }
 
-// onlyVersionIs waits until the definition of widgets says that nothing is stored in another version.
+// onlyVersionIs waits until the status of the definition of widgets lists no other stored version.
 func (s *side) onlyVersionIs(t *testing.T, version string) {
 	t.Helper()
 	framework.Eventually(t, "widgets are stored as "+version, func(ctx context.Context) error {

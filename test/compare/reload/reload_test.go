@@ -114,7 +114,7 @@ func (s *side) servingCertificate(t *testing.T) {
 	})
 }
 
-// clientCA has certificates of another CA believed, and then those of the first no longer, also on connections that were made before.
+// clientCA has the servers trust another CA, and then no longer the first one, also on connections that were made before.
 func (s *side) clientCA(t *testing.T, requests *stream) {
 	cert, key := s.next.issue(t, "admin", administrator)
 	fresh := s.client(t, cert, key, false)
@@ -139,7 +139,7 @@ func (s *side) clientCA(t *testing.T, requests *stream) {
 	}
 }
 
-// requestHeaderCA has an authenticating proxy by another CA believed, and the first one no longer.
+// requestHeaderCA has the servers trust an authenticating proxy by another CA, and the first one no longer.
 func (s *side) requestHeaderCA(t *testing.T) {
 	header := http.Header{"X-Remote-User": {"somebody"}, "X-Remote-Group": {"system:masters"}}
 	url := s.server.URL + paths[0]

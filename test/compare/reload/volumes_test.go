@@ -143,7 +143,7 @@ func (r *roll) issueByNext(t *testing.T) {
 	}
 }
 
-// eventuallyTrusted waits until every service says to its clients that it trusts the authorities of these names with
+// eventuallyTrusted waits until every service announces to its clients that it trusts the authorities of these names with
 // a prefix, or no longer.
 func (r *roll) eventuallyTrusted(t *testing.T, prefix string, want bool) {
 	t.Helper()
@@ -175,7 +175,7 @@ func subjectOf(t *testing.T, file string) []byte {
 	return cert.RawSubject
 }
 
-// trustedBy returns the names of authorities of which a server says that it trusts their clients.
+// trustedBy returns the names of the authorities that a server announces as trusted for clients.
 func trustedBy(ctx context.Context, host string) (subjects [][]byte, err error) {
 	dialer := tls.Dialer{Config: &tls.Config{
 		InsecureSkipVerify: true,

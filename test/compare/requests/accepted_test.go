@@ -19,7 +19,7 @@ type accepted struct {
 	At      string `json:"at,omitempty"`
 	Stock   string `json:"stock,omitempty"`
 	Tripod  string `json:"tripod,omitempty"`
-	// Reason says why the difference must be.
+	// Reason is why the difference must be.
 	Reason string `json:"reason"`
 
 	patterns [4]*regexp.Regexp
@@ -72,7 +72,7 @@ func readAccepted(path string) (acceptedList, error) {
 	return list, nil
 }
 
-// accepts reports whether an entry says that the difference is meant to be, and remembers which.
+// accepts reports whether an entry allows the difference, and records which.
 func (l acceptedList) accepts(d difference) bool {
 	for _, entry := range l {
 		if entry.matches(d) {

@@ -15,9 +15,9 @@ import (
 // difference is one thing that differs between the answers to a request.
 type difference struct {
 	request string
-	// at says where: "status", "header NAME", "layout", or "body" with the path of a field.
+	// at is where: "status", "header NAME", "layout", or "body" with the path of a field.
 	at string
-	// stock and tripod are what the two said; "nothing" where one does not have it.
+	// stock and tripod are what the two answered; "nothing" where one does not have it.
 	stock, tripod string
 }
 
@@ -161,13 +161,13 @@ func index(list []any) ([]string, map[string]any) {
 	return keys, byKey
 }
 
-// identityFields are the fields that together tell the elements of the lists of Kubernetes apart.
+// identityFields are the fields that together distinguish the elements of the lists of Kubernetes.
 var identityFields = []string{
 	"namespace", "manager", "operation", "subresource", "groupVersion", "version", "group", "resource", "name", "in",
 	"type", "kind", "reason", "field", "clientCIDR",
 }
 
-// identity returns what tells an element of a list from the others, or nothing.
+// identity returns what distinguishes an element of a list from the others, or nothing.
 func identity(element any) string {
 	object, isObject := element.(map[string]any)
 	if !isObject {

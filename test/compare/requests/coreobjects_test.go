@@ -129,7 +129,7 @@ var coreObjects = []request{
 		`{"status":{"hard":{"count/configmaps":"1","count/widgets.example.com":"1"},"used":{"count/configmaps":"1","count/widgets.example.com":"1"}}}`),
 }
 
-// overQuota is sent when the quota is in force, which a server hears of a little after it has stored it.
+// overQuota is sent when the quota is in force, which a server observes a little after it has stored it.
 var overQuota = []request{
 	post("/api/v1/namespaces/limited/configmaps", `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"over"}}`).failing(),
 	post("/apis/example.com/v1/namespaces/limited/widgets?dryRun=All", `{"apiVersion":"example.com/v1","kind":"Widget","metadata":{"name":"over"},"spec":{"color":"red"}}`).failing(),

@@ -113,7 +113,7 @@ func encodeAndDecode(object any) (any, error) {
 	return decodeJSON(data)
 }
 
-// layout says what a person who reads a JSON body sees of its form.
+// layout is what a person who reads a JSON body sees of its form.
 func layout(contentType string, body []byte) string {
 	if !strings.HasPrefix(contentType, jsonType) || len(body) == 0 {
 		return ""

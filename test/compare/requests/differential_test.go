@@ -67,7 +67,7 @@ const watchFromThePast = "watch from a resource version that is too old"
 type area struct {
 	name     string
 	requests []request
-	// succeed says that requests which stock refuses are mistakes of the test, but for those that say so.
+	// succeed is set if requests which stock refuses are mistakes of the test, except those with failing.
 	succeed bool
 	// more gives further requests that are known only when the others have been answered.
 	more func(context.Context, *comparison) ([]request, error)
@@ -203,7 +203,7 @@ func (c *comparison) differences(r request, stock, tripod *answer) []difference 
 
 func (a *answer) layout() string { return layout(a.header.Get("Content-Type"), a.body) }
 
-// decoded returns the body, or the events, as what JSON gives. A body that cannot be decoded is text that says so.
+// decoded returns the body, or the events, as what JSON gives. In place of a body that cannot be decoded, it returns a text with the error.
 func (a *answer) decoded() any {
 	contentType := a.header.Get("Content-Type")
 	if a.events == nil {

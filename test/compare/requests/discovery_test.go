@@ -47,7 +47,7 @@ var bootstrap = []request{
 	get("/api/v1/secrets"),
 	get("/api/v1/serviceaccounts"),
 	get("/api/v1/nodes"),
-	get("/api/v1/componentstatuses").ignoringBody(), // they tell of a scheduler and a controller manager on this host
+	get("/api/v1/componentstatuses").ignoringBody(), // they show a scheduler and a controller manager on this host
 }
 
 // discovery reads the discovery documents in all their forms.

@@ -23,7 +23,7 @@ var identities = append(forEveryUser(), []request{
 	get(configMaps).as(reader).accept(tableType),
 	get(configMaps).as(serviceAccount).ignoringBody(),
 
-	// What clients say of themselves in headers that are meant for proxies.
+	// Identities that clients claim in headers that are meant for proxies.
 	get(configMaps).as(anonymous).header("X-Remote-User", "admin").header("X-Remote-Group", "system:masters"),
 	get(configMaps).as(nobody).header("X-Remote-User", "admin").header("X-Remote-Group", "system:masters"),
 	post(selfSubjectReviews, selfSubjectReview).as(nobody).header("X-Remote-Extra-Scopes", "all").header("X-Remote-Uid", "1"),

@@ -126,7 +126,7 @@ func (n *normaliser) cells(cells []any) []any {
 	return result
 }
 
-// text replaces what this cluster alone says.
+// text replaces what only this cluster has.
 func (n *normaliser) text(text string) string {
 	if name, found := n.uids[text]; found {
 		return "UID of " + name

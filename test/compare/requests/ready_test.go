@@ -14,7 +14,7 @@ import (
 	"github.com/tripod-k8s/tripod/test/framework/both"
 )
 
-// bootstrapped are the objects that an API server makes for itself after it has said that it is ready.
+// bootstrapped are the objects that an API server makes for itself after it has reported that it is ready.
 var bootstrapped = []string{
 	"/api/v1/namespaces/default",
 	"/api/v1/namespaces/kube-system",

@@ -18,7 +18,7 @@ var removal = []request{
 	patch(jsonPatch, crds+"/widgets.example.com", `[{"op":"replace","path":"/spec/versions/1/served","value":false}]`).ignoringBody(),
 }
 
-// afterRemoval returns when nothing tells of what was removed any more.
+// afterRemoval returns when no document lists what was removed.
 func (s *side) afterRemoval(ctx context.Context) error {
 	for _, path := range []string{
 		crds + "/planets.space.example.com",

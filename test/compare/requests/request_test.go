@@ -121,7 +121,7 @@ func (r request) ignoringBody() request {
 	return r
 }
 
-// failing says that even stock refuses it, where other requests are meant to succeed.
+// failing is set if even stock refuses it, where other requests are meant to succeed.
 func (r request) failing() request {
 	r.fails = true
 	return r
@@ -144,7 +144,7 @@ func (r request) String() string {
 	return text
 }
 
-// answer is what a cluster said to a request.
+// answer is what a cluster answered to a request.
 type answer struct {
 	status int
 	header http.Header

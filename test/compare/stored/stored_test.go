@@ -128,7 +128,7 @@ func TestTheSameIsStored(t *testing.T) {
 // contents are the values of several etcds by etcd and key.
 type contents map[string]value
 
-// value is a value in etcd: how it is encoded, and what it says but for what differs from one cluster to another.
+// value is a value in etcd: how it is encoded, and its content except for what differs from one cluster to another.
 type value struct{ encoding, text string }
 
 func (v value) String() string { return v.encoding + "\n" + v.text }

@@ -101,7 +101,7 @@ func (i *installed) aggregator(name string, port int) *framework.Kubelet {
 	return kubelet
 }
 
-// ready says whether a pod is ready, as its kubelet would.
+// ready reports whether a pod is ready, as its kubelet would.
 func (i *installed) ready(name string, ready bool) {
 	i.t.Helper()
 	pod, err := i.client.CoreV1().Pods(i.namespace).Get(i.t.Context(), name, metav1.GetOptions{})
@@ -115,7 +115,7 @@ func (i *installed) ready(name string, ready bool) {
 	require.NoError(i.t, err)
 }
 
-// open opens a tunnel, and returns the lines that it says.
+// open opens a tunnel, and returns the lines that it reports.
 func (i *installed) open(config *rest.Config) (*connect.Tunnel, <-chan string, error) {
 	i.t.Helper()
 	client := kubeClient(i.t, config)
@@ -134,7 +134,7 @@ func (i *installed) open(config *rest.Config) (*connect.Tunnel, <-chan string, e
 	return tunnel, said, err
 }
 
-// named serves a port of pods that says its name, and then sends back what it gets.
+// named serves a port of pods that sends its name, and then sends back what it gets.
 func named(t testing.TB, name string) int {
 	return listen(t, func(c *net.TCPConn) error {
 		if _, err := fmt.Fprintln(c, name); err != nil {
@@ -157,7 +157,7 @@ func talk(t testing.TB, tunnel *connect.Tunnel) (string, *net.TCPConn, *bufio.Re
 	return strings.TrimSpace(name), connection, reader
 }
 
-// until returns when a tunnel has said a line with these words.
+// until returns when a tunnel has reported a line with these words.
 func until(t testing.TB, said <-chan string, words string) {
 	t.Helper()
 	for !strings.Contains(receive(t, words, said), words) {

@@ -22,7 +22,7 @@ func noise(seed string, n int64) io.Reader {
 	return io.LimitReader(rand.NewChaCha8(sha256.Sum256([]byte(seed))), n)
 }
 
-// digest takes data, and tells how much it was and what.
+// digest takes data, and has its size and its hash.
 type digest struct {
 	hash  hash.Hash
 	count atomic.Int64

@@ -26,7 +26,7 @@ import (
 // way is one of those in which a stream gets from a client to a container.
 type way struct {
 	name string
-	// websocket says what the client speaks, and toKubelet that the kubelet understands that too.
+	// websocket is set if the client uses WebSockets, and toKubelet if the kubelet supports that, too.
 	websocket, toKubelet bool
 }
 

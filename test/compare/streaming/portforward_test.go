@@ -144,7 +144,7 @@ func TestAForwardedConnectionIsHalfClosedByTheClient(t *testing.T) {
 	onEach(t, func(t *testing.T, cluster *framework.Cluster) {
 		for _, w := range ways {
 			t.Run(w.name, func(t *testing.T) {
-				// It answers when it has heard all.
+				// It answers when it has received all.
 				port := listen(t, func(c *net.TCPConn) error {
 					got := digestOf(c)
 					_, err := fmt.Fprint(c, got)
@@ -163,7 +163,7 @@ func TestAForwardedConnectionIsHalfClosedByTheClient(t *testing.T) {
 	})
 }
 
-// readAllAfter says that all was said, and returns the answer.
+// readAllAfter closes the sending side, and returns the answer.
 func readAllAfter(connection *net.TCPConn) (string, error) {
 	if err := connection.CloseWrite(); err != nil {
 		return "", err
@@ -173,7 +173,7 @@ func readAllAfter(connection *net.TCPConn) (string, error) {
 }
 
 // TestAForwardedConnectionIsHalfClosedByTheServer speaks the protocol itself: kubectl closes a connection when the server
-// has said all.
+// has sent all.
 func TestAForwardedConnectionIsHalfClosedByTheServer(t *testing.T) {
 	onEach(t, func(t *testing.T, cluster *framework.Cluster) {
 		for _, w := range ways {

@@ -33,13 +33,13 @@ type manager struct {
 	path   string
 
 	mu sync.Mutex
-	// heard are the notifications by the process that sent them.
-	heard map[int][]string
+	// received are the notifications by the process that sent them.
+	received map[int][]string
 }
 
 func newManager(t *testing.T) *manager {
 	t.Helper()
-	m := &manager{path: filepath.Join(t.TempDir(), "notify"), heard: map[int][]string{}}
+	m := &manager{path: filepath.Join(t.TempDir(), "notify"), received: map[int][]string{}}
 	var err error
 	m.socket, err = net.ListenUnixgram("unixgram", &net.UnixAddr{Name: m.path, Net: "unixgram"})
 	require.NoError(t, err)
@@ -72,12 +72,12 @@ func (m *manager) listen() {
 			continue
 		}
 		m.mu.Lock()
-		m.heard[int(sender.Pid)] = append(m.heard[int(sender.Pid)], strings.TrimSpace(string(text[:n])))
+		m.received[int(sender.Pid)] = append(m.received[int(sender.Pid)], strings.TrimSpace(string(text[:n])))
 		m.mu.Unlock()
 	}
 }
 
-// environment is what systemd tells the process of a unit with Type=notify, WatchdogSec= and a socket.
+// environment is what systemd sets for the process of a unit with Type=notify, WatchdogSec= and a socket.
 func (m *manager) environment() []string {
 	return []string{
 		"NOTIFY_SOCKET=" + m.path, "WATCHDOG_USEC=600000000", "WATCHDOG_PID=1", "LISTEN_PID=1", "LISTEN_FDS=1", "LISTEN_FDNAMES=api", "ORDINARY=yes",
@@ -90,8 +90,8 @@ func (m *manager) notified(t *testing.T, pid int) {
 	framework.Eventually(t, "the service manager is notified", func(context.Context) error {
 		m.mu.Lock()
 		defer m.mu.Unlock()
-		if len(m.heard[pid]) == 0 {
-			return fmt.Errorf("it heard %v, and nothing of %d", m.heard, pid)
+		if len(m.received[pid]) == 0 {
+			return fmt.Errorf("it received %v, and nothing of %d", m.received, pid)
 		}
 		return nil
 	})
@@ -134,7 +134,7 @@ func TestReadinessIsOfTheProcessThatWasStarted(t *testing.T) {
 		gone(t, services)
 		m.mu.Lock()
 		defer m.mu.Unlock()
-		assert.Equal(t, map[int][]string{pid: {"READY=1"}}, m.heard, "nothing but that it serves, and from this process alone")
+		assert.Equal(t, map[int][]string{pid: {"READY=1"}}, m.received, "nothing but that it serves, and from this process alone")
 	})
 }
 
@@ -147,7 +147,7 @@ func TestTripodUpNotifiesForItsProcesses(t *testing.T) {
 	require.NoError(t, tripod.Process.Stop())
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	assert.Equal(t, map[int][]string{pid: {"READY=1"}}, m.heard, "also etcd leaves it to this process")
+	assert.Equal(t, map[int][]string{pid: {"READY=1"}}, m.received, "also etcd leaves it to this process")
 }
 
 func TestSignals(t *testing.T) {
@@ -236,7 +236,7 @@ func openFiles(t *testing.T, pid int) []string {
 	return names
 }
 
-// exitCode waits until a server has ended. One that does not says in its log what it does.
+// exitCode waits until a server has ended. The log of one that does not has what it does.
 func exitCode(t *testing.T, server *framework.Stock) int {
 	t.Helper()
 	ended := make(chan int, 1)
@@ -251,7 +251,7 @@ func exitCode(t *testing.T, server *framework.Stock) int {
 	}
 }
 
-// stopping returns when a server says that it stops.
+// stopping returns when a server reports that it stops.
 func stopping(t *testing.T, server *framework.Stock) {
 	t.Helper()
 	client, err := kubernetes.NewForConfig(server.Admin())

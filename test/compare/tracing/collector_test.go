@@ -41,7 +41,7 @@ func newCollector(t *testing.T) (*collector, string) {
 	require.NoError(t, err)
 	c, server := &collector{}, grpc.NewServer()
 	collectorv1.RegisterTraceServiceServer(server, c)
-	go server.Serve(listener) //nolint:errcheck // a test that receives nothing says so
+	go server.Serve(listener) //nolint:errcheck // a test that receives nothing fails
 	t.Cleanup(server.Stop)
 	return c, listener.Addr().String()
 }

@@ -88,7 +88,7 @@ func TestARequestLeavesOneTrace(t *testing.T) {
 	})
 }
 
-// clientSpan is what the client says it is doing.
+// clientSpan is the span that the client sends with its request.
 type clientSpan struct{ trace, id string }
 
 func randomHex(length int) string {

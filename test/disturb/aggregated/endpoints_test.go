@@ -115,7 +115,7 @@ func (s *server) losesBoth(t *testing.T) {
 	l.everythingWasServed(t, 0)
 }
 
-// available waits until every aggregator serves the group. One of them wrote the condition; the others learn of it by a watch.
+// available waits until every aggregator serves the group. One of them wrote the condition; the others observe it by a watch.
 func available(t *testing.T) {
 	t.Helper()
 	for _, name := range aggregators {
@@ -127,7 +127,7 @@ func available(t *testing.T) {
 	}
 }
 
-// unavailable expects what clients are told while no endpoint can be reached.
+// unavailable expects the answers that clients get while no endpoint can be reached.
 func unavailable(t *testing.T) {
 	t.Helper()
 	for _, name := range aggregators {

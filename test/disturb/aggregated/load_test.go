@@ -51,7 +51,7 @@ type load struct {
 
 type failure struct {
 	method, path, what string
-	// broken is set when the answer says that the connection to the server broke.
+	// broken is set when the answer reports that the connection to the server broke.
 	broken bool
 }
 

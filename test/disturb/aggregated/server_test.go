@@ -109,7 +109,7 @@ func (e *endpoint) kill(t testing.TB) {
 	<-e.process.Done()
 }
 
-// awaitCondition waits until the Available condition says what is wanted, and names what it should and nothing else.
+// awaitCondition waits until the Available condition has the expected status, and names the expected endpoints and nothing else.
 func (s *server) awaitCondition(t testing.TB, status apiregistrationv1.ConditionStatus, reason string, failing ...*endpoint) {
 	t.Helper()
 	framework.Eventually(t, fmt.Sprintf("Available is %s because %s", status, reason), func(ctx context.Context) error {

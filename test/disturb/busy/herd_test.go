@@ -185,7 +185,7 @@ func (m *member) list(ctx context.Context) (version string, next int, ok bool) {
 	return all.Metadata.ResourceVersion, len(all.Items) - m.herd.objects, true
 }
 
-// get asks for the ConfigMaps of the herd. It comes again if it is told so, as client-go does. It returns nil if the request was refused.
+// get asks for the ConfigMaps of the herd. It retries after a 429 with Retry-After, as client-go does. It returns nil if the request was refused.
 func (m *member) get(ctx context.Context, query url.Values) *http.Response {
 	query.Set("labelSelector", "herd="+m.label)
 	for {

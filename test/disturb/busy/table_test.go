@@ -43,7 +43,7 @@ func TestScenarios(t *testing.T) {
 // table is the result as Markdown.
 type table struct {
 	rows []string
-	// loads are the loads of the machine before the scenarios, which tell how much else ran.
+	// loads are the loads of the machine before the scenarios, which show how much else ran.
 	loads []float64
 }
 

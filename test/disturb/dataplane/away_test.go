@@ -79,7 +79,7 @@ func unavailable(t *testing.T) {
 	measured(t, "slowest", slowest)
 }
 
-// isUnavailable expects a Status that tells a client to come again.
+// isUnavailable expects a Status after which a client retries.
 func isUnavailable(a traffic.Answer) error {
 	if err := a.Expect(http.StatusServiceUnavailable); err != nil {
 		return err
@@ -128,7 +128,7 @@ func measureCore(t *testing.T, name string) {
 	measured(t, name+"-p99", percentile(times, 99))
 }
 
-// discoveryIsComplete expects clients to find custom resources. client-go leaves out what it is told might be out of date.
+// discoveryIsComplete expects clients to find custom resources. client-go leaves out groups that are marked Stale.
 func discoveryIsComplete(t *testing.T) {
 	for _, address := range fleet.addresses() {
 		client, err := discovery.NewDiscoveryClientForConfig(address.Admin())

@@ -6,5 +6,5 @@
 // that a benchmark can collect.
 //
 // Most tests share one Tripod of up to three replicas of core and two of each other service, and run one after the other.
-// Each begins by saying which replicas it needs.
+// Each begins with the replicas that it needs.
 package dataplane

@@ -68,8 +68,8 @@ func awaitNotice(t testing.TB, replica string) time.Time {
 	return time.Now()
 }
 
-// failsOnlyWrites expects that nothing failed but writes that were on their way to a replica that died, and that these
-// clients were told so.
+// failsOnlyWrites expects that nothing failed but writes that were on their way to a replica that died, and that the clients of
+// these got an error.
 func failsOnlyWrites(t testing.TB, tr *traffic.Traffic, deaths []death) {
 	t.Helper()
 	counts := make([]map[int]int, len(deaths))

@@ -54,7 +54,7 @@ func (d *doomedNamespace) delete(t testing.TB) {
 	require.NoError(t, d.namespaces.Delete(t.Context(), d.name, metav1.DeleteOptions{}))
 }
 
-// stays expects the namespace to be there, and to say why.
+// stays expects the namespace to exist, and to have the reason in its conditions.
 func (d *doomedNamespace) stays(t *testing.T) {
 	framework.Eventually(t, "the namespace controller says what it waits for", func(ctx context.Context) error {
 		namespace, err := d.namespaces.Get(ctx, d.name, metav1.GetOptions{})

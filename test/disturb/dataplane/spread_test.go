@@ -19,7 +19,7 @@ import (
 )
 
 const (
-	// sample is how many reads are enough to tell shares from chance.
+	// sample is how many reads are enough to distinguish shares from chance.
 	sample = 4000
 	// tolerance is how far a share may be from the others.
 	tolerance = 0.15
@@ -85,7 +85,7 @@ func createConfigMap(t testing.TB) string {
 	return traffic.ConfigMaps.Path(namespace, "a")
 }
 
-// served returns how many ConfigMaps each replica of core says that it has served to readers.
+// served returns how many ConfigMaps each replica of core has served to readers, by its metrics.
 func served(t testing.TB) []float64 {
 	t.Helper()
 	counts := make([]float64, len(cores))

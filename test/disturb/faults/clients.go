@@ -133,7 +133,7 @@ func (c *cluster) reconnect() error {
 	return errors.Join(errs...)
 }
 
-// pings says after how much silence a client pings a connection, and how long it waits for the answer.
+// pings are after how much silence a client pings a connection, and how long it waits for the answer.
 type pings struct{ after, within time.Duration }
 
 var (

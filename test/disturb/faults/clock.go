@@ -43,7 +43,7 @@ type clock struct {
 	original []byte
 }
 
-// clockReason says why clocks cannot be moved. "" means that they can.
+// clockReason is why clocks cannot be moved. "" means that they can.
 func clockReason() string {
 	if runtime.GOARCH != "amd64" || runtime.GOOS != "linux" {
 		return "needs linux/amd64"

@@ -322,5 +322,5 @@ func ok(client *http.Client, url string) func(context.Context) error {
 	}
 }
 
-// errNotReady means that a server says that it is not ready.
+// errNotReady means that a server reports that it is not ready.
 var errNotReady = errors.New("not ready")

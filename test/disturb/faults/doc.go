@@ -8,7 +8,7 @@
 // service; and one kube-apiserver (side.go). Two sides are tested at a time.
 //
 // Each process has a network namespace and a cgroup, and each etcd a file system of its own. That needs root. Without root, all processes use
-// loopback. The command then leaves out the faults that need more, and the table says so.
+// loopback. The command then leaves out the faults that need more, and the table lists them.
 //
 //	go run ./test/disturb/faults                          # all of it, about 15 minutes
 //	go run ./test/disturb/faults -run 'kill|partition'

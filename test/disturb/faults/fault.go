@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// needs says what a fault needs from the machine.
+// needs are what a fault needs from the machine.
 type needs int
 
 const (
@@ -28,7 +28,7 @@ type fault struct {
 	needs needs
 	// like is the fault of kube-apiserver that compares best, if that is another one.
 	like string
-	// cuts says that the fault hides changes of rights from a replica which still serves, or serves again at its end.
+	// cuts is set if the fault hides changes of rights from a replica which still serves, or serves again at its end.
 	cuts bool
 	// coresAway is the number of core replicas that it takes away.
 	coresAway int
@@ -63,7 +63,7 @@ func (f fault) leftOut(m *machine) string {
 }
 
 // bounds returns how long rights may stay in force after their end, according to docs/threat-model.md. A replica that is cut off keeps what it
-// knew. It may need until the next ping to learn the rest.
+// knew. It may need until the next ping to receive the rest.
 func (f fault) bounds(s side, rights *revocation, mended time.Time) map[string]time.Duration {
 	bounds := map[string]time.Duration{byRight: tokenCache, byCustomRight: tokenCache, byToken: tokenCache, byCertificate: time.Second}
 	if f.replaces != "" {

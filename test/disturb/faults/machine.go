@@ -27,7 +27,7 @@ const (
 // most limits how many clusters may run at a time.
 const most = 10
 
-// machine says what the command can do on this machine, for one cluster. An empty reason means that it can.
+// machine is what the command can do on this machine, for one cluster. An empty reason means that it can.
 type machine struct {
 	noNetwork, noDisk, noLimits string
 	dir                         string

@@ -122,7 +122,7 @@ func (c *cluster) findLeader(ctx context.Context) error {
 	})
 }
 
-// leads reports whether a member says that it is the leader.
+// leads reports whether a member is the leader by its own status.
 func (c *cluster) leads(ctx context.Context, member string) (bool, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, c.memberURL(member)+"/metrics", nil)
 	if err != nil {

@@ -177,7 +177,7 @@ func (r *report) table(group string) string {
 	return table.String()
 }
 
-// compared says in short what became of kube-apiserver under the same fault, or the one that compares best: how many requests failed, and until when.
+// compared returns in short what became of kube-apiserver under the same fault, or the one that compares best: how many requests failed, and until when.
 func (r *report) compared(f fault, side string) string {
 	i := slices.IndexFunc(r.Results, func(one result) bool {
 		return one.Fault == cmp.Or(f.like, f.name) && one.Side == stockOf(side) && one.LeftOut == ""
@@ -200,7 +200,7 @@ func (r *report) knows(group string) bool {
 	})
 }
 
-// summary says when and where the results were measured.
+// summary returns when and where the results were measured.
 func (r *report) summary() string {
 	leftOut := 0
 	for _, one := range r.Results {

@@ -33,7 +33,7 @@ const (
 type result struct {
 	Fault string `json:"fault"`
 	Side  string `json:"side"`
-	// LeftOut says why the fault was not tried, or is empty.
+	// LeftOut is why the fault was not tried, or empty.
 	LeftOut  string           `json:"leftOut,omitempty"`
 	Requests map[string]count `json:"requests,omitempty"`
 	// Noticed is the time from the start until a replica was not ready or not used, or 0 if that did not happen.
@@ -203,7 +203,7 @@ func (c *cluster) wellness(ctx context.Context) error {
 }
 
 // problems returns which replicas are not ready, and which replicas of backends an aggregator does not use. noticed is true if the cluster itself
-// has noticed a problem: a replica says that it is not ready, an aggregator does not use one, or the load balancer cannot reach an aggregator.
+// has noticed a problem: a replica reports that it is not ready, an aggregator does not use one, or the load balancer cannot reach an aggregator.
 func (c *cluster) problems(ctx context.Context) (bad []string, noticed bool) {
 	var asking sync.WaitGroup
 	var mu sync.Mutex

@@ -46,10 +46,10 @@ const (
 	maxWait = 10 * time.Second
 )
 
-// together is how many lies are told at the same time. Between them, search has a rest, so that its times can be compared.
+// together is how many lies are served at the same time. Between them, search has a rest, so that its times can be compared.
 const together = 12
 
-// short are lies of each kind, which are told without HOSTILE=full: all attacks that have succeeded once are among them.
+// short are lies of each kind, which are served without HOSTILE=full: all attacks that have succeeded once are among them.
 var short = []string{
 	"rules-are-text", "names-for-everybody", "rights-that-change", "bomb-roles",
 	"pods-of-the-cluster", "boats-of-the-cluster", "boats-are-another-kind", "boats-with-quotes", "kind-with-quotes", "short-names",
@@ -59,8 +59,8 @@ var short = []string{
 	"finalizers-are-a-number", "version-is-text", "bookmarks-for-ever", "many-resources", "retry-never",
 }
 
-// told returns the lies of a run.
-func told(t *testing.T) []hostile.Lie {
+// selected returns the lies of a run.
+func selected(t *testing.T) []hostile.Lie {
 	t.Helper()
 	all := slices.Clone(hostile.Lies)
 	if *only != "" {
@@ -85,8 +85,8 @@ func TestALyingClusterHarmsNoOther(t *testing.T) {
 	p.awaitRounds(t, 3)
 	s.awaitCopies(t)
 	goroutines := s.goroutines(t)
-	for some := range slices.Chunk(told(t), together) {
-		s.hear(t, p, some)
+	for some := range slices.Chunk(selected(t), together) {
+		s.copyLies(t, p, some)
 	}
 	p.report(t)
 	framework.Eventually(t, "nothing is left of the lies", func(context.Context) error {
@@ -97,16 +97,16 @@ func TestALyingClusterHarmsNoOther(t *testing.T) {
 	})
 }
 
-// hear has search copy clusters that lie.
-func (s *scene) hear(t *testing.T, p *probe, lies []hostile.Lie) {
+// copyLies has search copy clusters that lie.
+func (s *scene) copyLies(t *testing.T, p *probe, lies []hostile.Lie) {
 	t.Helper()
-	var told []string
+	var names []string
 	servers := map[string]*hostile.Server{}
 	for _, lie := range lies {
-		told = append(told, lie.Name)
+		names = append(names, lie.Name)
 		servers[lie.Name] = hostile.Start(t, lie)
 	}
-	t.Run(strings.Join(told, ","), func(t *testing.T) {
+	t.Run(strings.Join(names, ","), func(t *testing.T) {
 		p.lying.Store(true)
 		for _, lie := range lies {
 			s.join(t, lie.Name, servers[lie.Name].Kubeconfig(t))
@@ -122,15 +122,15 @@ func (s *scene) hear(t *testing.T, p *probe, lies []hostile.Lie) {
 			})
 		}
 		waiting.Wait()
-		s.copies(t, fmt.Sprint(mark, told[0]))
+		s.copies(t, fmt.Sprint(mark, names[0]))
 		p.awaitRounds(t, 3)
 		p.lying.Store(false)
-		s.leave(t, told...)
+		s.leave(t, names...)
 		for name, server := range servers {
 			server.Close()
 			assert.False(t, server.Stolen(), "%s: another server has got the token", name)
 			assert.LessOrEqual(t, server.Received(), int64(maxReceived), "%s: bytes from search", name)
-			if !server.SpeaksFrames() { // search reads frames that say nothing until its time for an answer is over
+			if !server.SpeaksFrames() { // search reads frames without data until its time for an answer is over
 				assert.LessOrEqual(t, server.Sent(), int64(maxSent), "%s: bytes to search", name)
 			}
 			t.Logf("%s: %d requests, %d KiB from search, %d KiB to it", name, server.Asked(), server.Received()>>10, server.Sent()>>10)
@@ -140,13 +140,13 @@ func (s *scene) hear(t *testing.T, p *probe, lies []hostile.Lie) {
 		for _, name := range slices.Compact([]string{search, s.copier}) {
 			peak, err := s.Replica(name).Process().PeakMemory()
 			require.NoError(t, err)
-			t.Logf("%s: %s has taken %d MiB", strings.Join(told, ","), name, peak>>20)
+			t.Logf("%s: %s has taken %d MiB", strings.Join(names, ","), name, peak>>20)
 			assert.Less(t, peak, uint64(memoryLimit), "the memory of search")
 		}
 	})
 }
 
-// shows returns an error unless search says what it should about a cluster that lies.
+// shows returns an error unless the status of a cluster that lies has what it should.
 func (s *scene) shows(ctx context.Context, lie hostile.Lie, server *hostile.Server) error {
 	for _, name := range []string{search, s.copier} {
 		select {
@@ -166,8 +166,8 @@ func (s *scene) shows(ctx context.Context, lie hostile.Lie, server *hostile.Serv
 	if lie.Shows.Complains && wrong == "" {
 		return fmt.Errorf("the PediaCluster says nothing: %v", cluster.Object["status"])
 	}
-	if said := sayings(cluster); !slices.ContainsFunc(said, regexp.MustCompile(lie.Shows.Says).MatchString) {
-		return fmt.Errorf("the PediaCluster does not say %q: %s", lie.Shows.Says, strings.Join(said, "; "))
+	if reports := reportsOf(cluster); !slices.ContainsFunc(reports, regexp.MustCompile(lie.Shows.Reports).MatchString) {
+		return fmt.Errorf("the status of the PediaCluster lacks %q: %s", lie.Shows.Reports, strings.Join(reports, "; "))
 	}
 	if !lie.Shows.Copied {
 		return nil

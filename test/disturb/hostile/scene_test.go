@@ -161,7 +161,7 @@ func (s *scene) leave(t *testing.T, names ...string) {
 	})
 }
 
-// complaint returns what the status of a PediaCluster says is wrong.
+// complaint returns the errors in the status of a PediaCluster.
 func complaint(cluster *unstructured.Unstructured) string {
 	var all []string
 	conditions, _, _ := unstructured.NestedSlice(cluster.Object, "status", "conditions")
@@ -170,7 +170,7 @@ func complaint(cluster *unstructured.Unstructured) string {
 		kind, message := condition["type"], condition["message"]
 		switch pending := condition["reason"] == "Pending" || message == "the cluster has not answered yet" || message == "nothing is copied yet"; {
 		case pending || kind == "Ready":
-		case kind == "Fresh" && condition["reason"] == "Incomplete": // this says only that it is early
+		case kind == "Fresh" && condition["reason"] == "Incomplete": // the list is only not complete yet
 		case kind == "SynchroRunning" && message != "", condition["status"] == "False":
 			all = append(all, fmt.Sprint(kind, " ", condition["reason"], ": ", message))
 		}
@@ -191,8 +191,8 @@ func complaint(cluster *unstructured.Unstructured) string {
 	return strings.Join(all, "; ")
 }
 
-// sayings returns all that the status of a PediaCluster says, as hostile.Shows has it.
-func sayings(cluster *unstructured.Unstructured) (all []string) {
+// reportsOf returns all conditions and errors in the status of a PediaCluster, as hostile.Shows has them.
+func reportsOf(cluster *unstructured.Unstructured) (all []string) {
 	conditions, _, _ := unstructured.NestedSlice(cluster.Object, "status", "conditions")
 	for _, c := range conditions {
 		has := c.(map[string]any) //nolint:forcetypeassert // by the schema

@@ -40,7 +40,7 @@ func TestAnonymousClientsMayDoNothingWhereEverythingIsAllowed(t *testing.T) {
 	}
 }
 
-// An aggregator that has another mode than the backends does not become ready, and says why.
+// An aggregator that has another mode than the backends does not become ready, and reports why.
 func TestServicesAgreeWhoMayDoWhat(t *testing.T) {
 	t.Parallel()
 	fleet := framework.NewFleet(t, framework.FleetOptions{Replicas: []framework.ReplicaOptions{

@@ -52,7 +52,7 @@ func followed(t *testing.T, fleet *framework.Fleet) (is, other string) {
 // extensions is a path that every authenticated user may read.
 const extensions = "/apis/apiextensions.k8s.io/v1"
 
-// A replica of core whose etcd is frozen hears of no revocation.
+// A replica of core whose etcd is frozen observes no revocation.
 func TestACoreWithoutEtcdIsNotAskedAboutTokens(t *testing.T) {
 	t.Parallel()
 	fleet, gateways := startCores(t, framework.ForTest(t))
@@ -71,7 +71,7 @@ func TestACoreWithoutEtcdIsNotAskedAboutTokens(t *testing.T) {
 	unseen, _ := newToken(t, clientOf(t, fleet, well))
 	becomes(t, "a good token, while one core is sick,", withToken(fleet, fresh), extensions, http.StatusOK)
 
-	// Now no core hears of changes. A question waits, and nothing opens. The stream goes on, because no other replica is better.
+	// Now no core observes changes. A question waits, and nothing opens. The stream goes on, because no other replica is better.
 	follows := ofAggregator(t, fleet, "tripod_identity_client_follows_total")
 	gateways[well].Frozen.Lock()
 	framework.Eventually(t, "core waits for etcd", func(ctx context.Context) error {

@@ -38,7 +38,7 @@ type faulty struct {
 	// ends ends all answers that go on.
 	ends context.Context
 	end  context.CancelFunc
-	// silent is held while running watches say nothing.
+	// silent is held while running watches send nothing.
 	silent sync.RWMutex
 }
 

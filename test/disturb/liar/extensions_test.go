@@ -47,8 +47,8 @@ type lie struct {
 	documents atomic.Int64
 }
 
-// tell has the lie told in the place of extensions-1, until the test ends.
-func (l *lie) tell(t *testing.T) {
+// serve has the lie served in the place of extensions-1, until the test ends.
+func (l *lie) serve(t *testing.T) {
 	t.Helper()
 	certificate, err := tls.LoadX509KeyPair(filepath.Join(fleet.PKI, "extensions.crt"), filepath.Join(fleet.PKI, "extensions.key"))
 	require.NoError(t, err)

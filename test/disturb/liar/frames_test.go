@@ -35,7 +35,7 @@ import (
 )
 
 const (
-	// enough requests hear a lie on a connection that has served others.
+	// enough requests get a lie on a connection that has served others.
 	enough = 9
 	// perRequest is how many connections to a server one request of a client may make the aggregator open. Some are for its own checks.
 	perRequest = 20
@@ -99,7 +99,7 @@ func wantConfigMaps(client *http.Client, over *atomic.Bool) error {
 	return nil
 }
 
-// askLiar sends requests to an aggregated API server until its lie was told to one, which all end, and returns how many. It reads what comes first of
+// askLiar sends requests to an aggregated API server until one got its lie, which all end, and returns how many. It reads what comes first of
 // an answer, and goes.
 func askLiar(t *testing.T, client *http.Client, group string, server *hostile.Server) (requests int) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -183,7 +183,7 @@ func TestABackendThatSpeaksNoHTTP2(t *testing.T) {
 	for _, framed := range hostile.Frames {
 		t.Run(framed.Name, func(t *testing.T) {
 			l := &lie{frames: framed.Frames}
-			l.tell(t)
+			l.serve(t)
 			framework.Eventually(t, "the false replica gets requests", func(ctx context.Context) error {
 				for i := range requests {
 					path := fmt.Sprintf("/apis/evil%d.example.com/v1/things", i)

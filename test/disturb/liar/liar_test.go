@@ -22,7 +22,7 @@ import (
 	"github.com/tripod-k8s/tripod/test/framework/traffic"
 )
 
-// fleet is shared by the tests. A lie is told in the place of extensions-1.
+// fleet is shared by the tests. A lie is served in the place of extensions-1.
 var fleet *framework.Fleet
 
 func TestMain(m *testing.M) {
@@ -45,10 +45,10 @@ func TestALyingExtensionsDoesNotBecomeCore(t *testing.T) {
 		{Version: "v1"}, {Group: "authentication.k8s.io", Version: "v1"}, {Group: "rbac.authorization.k8s.io", Version: "v1"},
 		{Group: "rbac.authorization.k8s.io", Version: "v9"}, {Group: "lies.example.com", Version: "v1"},
 	}}
-	l.tell(t)
+	l.serve(t)
 	before := traffic.NewClient(t, fleet.Admin(), 1)
 	before.Await(t, "the claims are heard", apiServices+"/v1.lies.example.com", http.StatusOK)
-	// As if an aggregator had believed them once.
+	// As if an aggregator had accepted them once.
 	for _, name := range []string{"v1.", "v1.rbac.authorization.k8s.io"} {
 		patch := []byte(`[{"op":"add","path":"/spec/service","value":{"namespace":"tripod-system","name":"extensions","port":443}}]`)
 		patched := kubernetes.NewForConfigOrDie(fleet.Admin()).RESTClient().Patch("application/json-patch+json").AbsPath(apiServices, name).Body(patch)
@@ -98,7 +98,7 @@ func TestALyingExtensionsDoesNotRedirectClients(t *testing.T) {
 	l := &lie{answer: func(w http.ResponseWriter, req *http.Request) {
 		http.Redirect(w, req, "https://evil.invalid/loot", http.StatusTemporaryRedirect)
 	}}
-	l.tell(t)
+	l.serve(t)
 	client := traffic.NewClient(t, fleet.Admin(), 1)
 	framework.Eventually(t, "the false replica gets requests", func(ctx context.Context) error {
 		for _, method := range []string{http.MethodGet, http.MethodPost} {
@@ -115,7 +115,7 @@ func TestALyingExtensionsDoesNotRedirectClients(t *testing.T) {
 	})
 }
 
-// TestStatusesThatHTTPDoesNotHave has the false replica alone, so that what the aggregator itself wants of extensions gets them, too.
+// TestStatusesThatHTTPDoesNotHave has the false replica alone, so that requests of the aggregator itself to extensions get them, too.
 func TestStatusesThatHTTPDoesNotHave(t *testing.T) {
 	honest, aggregator := fleet.Replica("extensions-0"), fleet.Replica("aggregator-0")
 	client := traffic.NewClient(t, fleet.Admin(), 1)
@@ -123,7 +123,7 @@ func TestStatusesThatHTTPDoesNotHave(t *testing.T) {
 	for _, status := range []string{"-100", "1", "99", "101", "1000"} {
 		t.Run(status, func(t *testing.T) {
 			l := &lie{status: status}
-			l.tell(t)
+			l.serve(t)
 			framework.Eventually(t, "the false replica gets requests", func(ctx context.Context) error {
 				for _, request := range []string{"GET /apis/evil.example.com/v1/things", "POST /apis/evil.example.com/v1/things", "GET /", "GET /openapi/v3"} {
 					var method, path string
@@ -155,7 +155,7 @@ func TestDocumentsWithoutAnEnd(t *testing.T) {
 	client := traffic.NewClient(t, fleet.Admin(), 1)
 	require.NoError(t, honest.Stop())
 	l := &lie{endless: true}
-	l.tell(t)
+	l.serve(t)
 	paths := map[string]string{"/openapi/v2": `"/api/v1/namespaces"`, "/openapi/v3": `"api/v1"`, "/apis": `"apps"`}
 	framework.Eventually(t, "the false replica is asked for each document", func(ctx context.Context) error {
 		for path, want := range paths {

@@ -26,7 +26,7 @@ import (
 	"github.com/tripod-k8s/tripod/test/framework"
 )
 
-// startStrict starts an aggregated API server that speaks only HTTP/2. It tells how large headers may be, and it closes a connection on which a request
+// startStrict starts an aggregated API server that speaks only HTTP/2. It announces how large headers may be, and it closes a connection on which a request
 // with the query "evil" arrives.
 func startStrict(t *testing.T, address, group string) string {
 	t.Helper()
@@ -75,7 +75,7 @@ roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: NAME}
 subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: "system:anonymous"}]
 `
 
-// send sends a request, and returns the status of the answer and what it says.
+// send sends a request, and returns the status of the answer and its body.
 func send(client *http.Client, method, url string, header http.Header) (int, string, error) {
 	req, err := http.NewRequest(method, url, strings.NewReader("{}"))
 	if err != nil {

@@ -16,7 +16,7 @@ import (
 	"github.com/tripod-k8s/tripod/test/disturb/linearizability/history"
 )
 
-// judge says what clients should not have seen, and keeps what they saw if there is something.
+// judge reports what clients should not have seen, and then keeps what they saw.
 func (r *round) judge(t *testing.T, p *party) {
 	t.Helper()
 	requests := p.requests()
@@ -68,7 +68,7 @@ func withoutBookmarks(events []history.Event) []history.Event {
 	return slices.DeleteFunc(slices.Clone(events), func(e history.Event) bool { return e.Type == history.Bookmark })
 }
 
-// uses returns an error where a history says little, because too little happened.
+// uses returns an error where a history proves little, because too little happened.
 func (p *party) uses(requests []history.Request) error {
 	var errs []error
 	for verb := history.Create; verb <= history.List; verb++ {
@@ -103,7 +103,7 @@ func (p *party) summarize(t testing.TB, requests []history.Request, took time.Du
 		p.collection.plural, len(requests), unknown, failed, len(p.watchers), watches, events, took.Round(time.Millisecond))
 }
 
-// keep writes what clients saw to files, and says where these will be.
+// keep writes what clients saw to files, and returns where these will be.
 func (r *round) keep(t testing.TB, p *party, requests []history.Request, draw bool) {
 	t.Helper()
 	name := p.collection.plural + "-" + p.collection.namespace

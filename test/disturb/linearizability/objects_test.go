@@ -50,7 +50,7 @@ func (c collection) body(name string, value int, version uint64) []byte {
 	})
 }
 
-// deletion returns what a request says that deletes a version of an object.
+// deletion returns the body of a request that deletes a version of an object.
 func deletion(version uint64) []byte {
 	return encode(map[string]any{
 		"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": map[string]string{"resourceVersion": strconv.FormatUint(version, 10)},
@@ -65,7 +65,7 @@ func encode(body any) []byte {
 	return data
 }
 
-// object is what an answer, or an event, tells of an object. It may also be a list, or a Status.
+// object is what an answer, or an event, has of an object. It may also be a list, or a Status.
 type object struct {
 	Metadata struct {
 		Name            string `json:"name"`

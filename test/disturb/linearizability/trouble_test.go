@@ -54,7 +54,7 @@ func start(ctx context.Context, r *framework.Replica) error {
 	return r.WaitReady(ctx)
 }
 
-// makeTrouble troubles one replica after the other until the time is over, and at least once in every way. It tells of each.
+// makeTrouble troubles one replica after the other until the time is over, and at least once in every way. It logs each.
 func makeTrouble(ctx context.Context, random *rand.Rand, over <-chan struct{}, replicas []*framework.Replica, tell func(string, ...any)) error {
 	first, order := random.IntN(len(replicas)), random.Perm(len(troubles))
 	for i := 0; i < len(troubles) || !isClosed(over); i++ {

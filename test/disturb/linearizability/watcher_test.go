@@ -30,7 +30,7 @@ type watcher struct {
 	problem error
 }
 
-// errDone is that of a watch that has told of everything.
+// errDone is that of a watch that has sent everything.
 var errDone = errors.New("everything was seen")
 
 // run watches until the last object appears, there is a problem or the context ends.

@@ -123,7 +123,7 @@ func (w *worker) do(ctx context.Context, r history.Request) bool {
 	return true
 }
 
-// instead says in a word what came instead of an answer.
+// instead returns in a word what came instead of an answer.
 func instead(code int, err error) string {
 	switch {
 	case code != 0:
@@ -190,7 +190,7 @@ func (w *worker) understand(r *history.Request, code int, answer object) (err er
 	return err
 }
 
-// learn takes over what a request tells.
+// learn takes over what the answer to a request has.
 func (w *worker) learn(r history.Request) {
 	w.version = max(w.version, r.Version)
 	switch {

@@ -295,7 +295,7 @@ func (i *instance) finish(t *testing.T, writing *writers, following *watcher) {
 		stored[item.GetName()] = item.GetLabels()["value"]
 	}
 	writing.check(t, stored)
-	// One more write tells when the watcher has seen all others.
+	// One more write shows when the watcher has seen all others.
 	last, err := i.client(t).Create(t.Context(), boat(groups[wide], "last"), metav1.CreateOptions{})
 	require.NoError(t, err)
 	stored["last"] = ""

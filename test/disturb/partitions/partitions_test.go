@@ -157,7 +157,7 @@ func TestPartitionsServeTheirGroups(t *testing.T) {
 	t.Run("a definition is deleted with its objects", func(t *testing.T) { i.expectFinalized(t, boats) })
 }
 
-// expectDocuments looks at everything that says which groups exist, and who serves them.
+// expectDocuments looks at all documents with the groups that exist, and the services that serve them.
 func (i *instance) expectDocuments(t *testing.T) {
 	services, err := aggregator.NewForConfig(i.Admin())
 	require.NoError(t, err)

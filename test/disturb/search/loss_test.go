@@ -133,7 +133,7 @@ func await(t *testing.T, what string, condition func(context.Context) error) {
 	require.NoError(t, err)
 }
 
-// awaitEqual returns when all tables are as the clusters say, and what they have.
+// awaitEqual returns when all tables follow from the clusters, and what they have.
 func (s *scene) awaitEqual(t *testing.T) (hashes []string) {
 	t.Helper()
 	await(t, "the tables have what the clusters have", func(ctx context.Context) error {

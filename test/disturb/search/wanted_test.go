@@ -77,7 +77,7 @@ func without(rows, others []string) (left []string) {
 	return left
 }
 
-// wanted returns the tables that follow from what the clusters say now.
+// wanted returns the tables that follow from what the clusters have now.
 func (s *scene) wanted(ctx context.Context) (tables, error) {
 	want := tables{}
 	for name, m := range s.members {

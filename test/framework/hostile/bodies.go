@@ -24,13 +24,13 @@ func toBoats(r *Request) bool     { return r.URL.Path == "/apis/example.com/v1" 
 func toAll(*Request) bool         { return true }
 
 // answer has a lie in some places.
-func answer(where func(*Request) bool, tell func(http.ResponseWriter, *Request)) func(http.ResponseWriter, *Request) bool {
+func answer(where func(*Request) bool, serve func(http.ResponseWriter, *Request)) func(http.ResponseWriter, *Request) bool {
 	return func(w http.ResponseWriter, r *Request) bool {
 		if !where(r) {
 			return false
 		}
 		w.Header().Set("Content-Type", "application/json")
-		tell(w, r)
+		serve(w, r)
 		return true
 	}
 }
@@ -45,13 +45,13 @@ func begin(r *Request) string {
 
 // slowly sends a byte each tenth of a second, for ever.
 func slowly(w http.ResponseWriter, r *Request) {
-	say(w, begin(r))
+	send(w, begin(r))
 	for {
 		select {
 		case <-r.Context().Done():
 			return
 		case <-time.After(100 * time.Millisecond):
-			say(w, "a")
+			send(w, "a")
 		}
 	}
 }
@@ -66,9 +66,9 @@ func endlessly(code int, beginning, repeated string) func(http.ResponseWriter, *
 		w.WriteHeader(code)
 		if beginning == "" {
 			beginning := begin(r)
-			say(w, beginning)
+			send(w, beginning)
 		} else {
-			say(w, beginning)
+			send(w, beginning)
 		}
 		for {
 			if _, err := w.Write(chunk); err != nil {
@@ -81,7 +81,7 @@ func endlessly(code int, beginning, repeated string) func(http.ResponseWriter, *
 // endlessObjects sends small objects, each with a name of its own, for ever.
 func endlessObjects(w http.ResponseWriter, r *Request) {
 	if !r.Watch {
-		say(w, `{"kind": "List", "apiVersion": "v1", "metadata": {"resourceVersion": "10"}, "items": [`)
+		send(w, `{"kind": "List", "apiVersion": "v1", "metadata": {"resourceVersion": "10"}, "items": [`)
 	}
 	for i := 0; ; i++ {
 		object := Object("configmaps", fmt.Sprint("many-", i), fmt.Sprint(100+i), `, "data": {"a": "`+strings.Repeat("a", 2000)+`"}`)
@@ -140,29 +140,29 @@ func refuse(code int, header ...string) func(http.ResponseWriter, *Request) {
 			w.Header().Set(header[i], header[i+1])
 		}
 		w.WriteHeader(code)
-		say(w, fmt.Sprintf(`{"kind": "Status", "apiVersion": "v1", "status": "Failure", "message": "a lie", "code": %d}`, code))
+		send(w, fmt.Sprintf(`{"kind": "Status", "apiVersion": "v1", "status": "Failure", "message": "a lie", "code": %d}`, code))
 	}
 }
 
 // withoutStreaming refuses streaming lists, which would go on as the watch, and answers other requests.
-func withoutStreaming(tell func(http.ResponseWriter, *Request)) func(http.ResponseWriter, *Request) {
+func withoutStreaming(serve func(http.ResponseWriter, *Request)) func(http.ResponseWriter, *Request) {
 	return func(w http.ResponseWriter, r *Request) {
 		if r.Streamed {
 			refuse(http.StatusBadRequest)(w, r)
 			return
 		}
-		tell(w, r)
+		serve(w, r)
 	}
 }
 
 // text answers with a text.
 func text(text string) func(http.ResponseWriter, *Request) {
-	return func(w http.ResponseWriter, _ *Request) { say(w, text) }
+	return func(w http.ResponseWriter, _ *Request) { send(w, text) }
 }
 
 // breakOff sends the beginning of an answer, and ends the connection or stream.
 func breakOff(w http.ResponseWriter, r *Request) {
-	say(w, begin(r))
+	send(w, begin(r))
 	panic(http.ErrAbortHandler)
 }
 

@@ -34,7 +34,7 @@ func read(req *http.Request) *Request {
 	return r
 }
 
-// IsList reports whether the request wants all objects of a resource, as a list or as the beginning of a watch.
+// IsList reports whether the request asks for all objects of a resource, as a list or as the beginning of a watch.
 func (r *Request) IsList() bool { return r.Resource != "" && (!r.Watch || r.Streamed) }
 
 // Honest is the name of the objects that the server has.
@@ -81,7 +81,7 @@ func Object(resource, name, resourceVersion, more string) string {
 		k.apiVersion, k.kind, namespace, name, resource, resourceVersion, more)
 }
 
-// discovery are the documents that say which resources there are. A group has one version.
+// discovery are the documents with the resources of the cluster. A group has one version.
 func discovery(path string) string {
 	resources := func(groupVersion string, names ...string) string {
 		var all []string
@@ -129,8 +129,8 @@ func groupList(names ...string) string {
 	return `{"kind": "APIGroupList", "apiVersion": "v1", "groups": [` + strings.Join(groups, ", ") + `]}`
 }
 
-// say sends an answer. The client may be gone.
-func say(w http.ResponseWriter, text string) {
+// send sends an answer. The client may be gone.
+func send(w http.ResponseWriter, text string) {
 	w.Header().Set("Content-Type", "application/json")
 	io.WriteString(w, text) //nolint:errcheck // the client is gone
 	if f, ok := w.(http.Flusher); ok {
@@ -143,12 +143,12 @@ func (s *Server) honest(w http.ResponseWriter, r *Request) {
 	groupVersion, isGroup := strings.CutPrefix(r.URL.Path, "/apis/")
 	switch text := discovery(r.URL.Path); {
 	case text != "":
-		say(w, text)
+		send(w, text)
 	case s.lie.Frames != nil && isGroup && r.Resource == "": // as an aggregated API server, of whichever group
-		say(w, resourceList(groupVersion, resource("lies", "Lie", true)))
+		send(w, resourceList(groupVersion, resource("lies", "Lie", true)))
 	case kinds[r.Resource].kind == "":
 		w.WriteHeader(http.StatusNotFound)
-		say(w, `{"kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": "NotFound", "code": 404}`)
+		send(w, `{"kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": "NotFound", "code": 404}`)
 	default:
 		sendObjects(w, r, true, honestObject(r.Resource))
 	}
@@ -157,15 +157,15 @@ func (s *Server) honest(w http.ResponseWriter, r *Request) {
 // sendObjects answers a list or a watch with objects. With wait, a watch then stays open without events.
 func sendObjects(w http.ResponseWriter, r *Request, wait bool, objects ...string) {
 	if !r.Watch {
-		say(w, page("", objects...))
+		send(w, page("", objects...))
 		return
 	}
-	say(w, "") // the header
+	send(w, "") // the header
 	if r.Streamed {
 		for _, object := range objects {
-			say(w, event("ADDED", object))
+			send(w, event("ADDED", object))
 		}
-		say(w, `{"type": "BOOKMARK", "object": {"metadata": {"resourceVersion": "10", "annotations": {"k8s.io/initial-events-end": "true"}}}}`+"\n")
+		send(w, `{"type": "BOOKMARK", "object": {"metadata": {"resourceVersion": "10", "annotations": {"k8s.io/initial-events-end": "true"}}}}`+"\n")
 	}
 	if wait {
 		<-r.Context().Done()

@@ -26,9 +26,9 @@ const (
 // long is a name of 1 MB.
 var long = `"` + strings.Repeat("a", 1<<20) + `"`
 
-// says is for a lie that the status describes with a text.
-func (s Shows) says(text string) Shows {
-	s.Says = text
+// reports is for a lie that the status describes with a text.
+func (s Shows) reports(text string) Shows {
+	s.Reports = text
 	return s
 }
 
@@ -37,20 +37,20 @@ var Lies = slices.Concat(bodies, sizes, types, names, versions, rights, redirect
 
 // bodies are answers that have no end, or none in time.
 var bodies = []Lie{
-	{Name: "slow-list", Answer: answer(toLists, slowly), Shows: complains.says(`WithinLimits=False LimitReached: .*configmaps: .*member-timeout`)},
+	{Name: "slow-list", Answer: answer(toLists, slowly), Shows: complains.reports(`WithinLimits=False LimitReached: .*configmaps: .*member-timeout`)},
 	{Name: "slow-watch", Answer: answer(toWatches, slowly)},
 	{Name: "slow-version", Answer: answer(toVersion, slowly), Shows: complains},
 	{Name: "slow-groups", Answer: answer(toGroups, slowly), Shows: complains},
 	{Name: "silent", Answer: answer(toAll, silently), Shows: complains},
-	{Name: "silent-list", Answer: answer(toLists, silently), Shows: complains.says("configmaps MemberFails: no answer in ")},
-	{Name: "endless-string", Answer: answer(toLists, endlessly(http.StatusOK, "", "a")), Shows: complains.says(`WithinLimits=False LimitReached: .*configmaps: .*member-max-object-size`)},
+	{Name: "silent-list", Answer: answer(toLists, silently), Shows: complains.reports("configmaps MemberFails: no answer in ")},
+	{Name: "endless-string", Answer: answer(toLists, endlessly(http.StatusOK, "", "a")), Shows: complains.reports(`WithinLimits=False LimitReached: .*configmaps: .*member-max-object-size`)},
 	{Name: "endless-blanks", Answer: answer(toLists, endlessly(http.StatusOK, " ", " ")), Shows: complains},
 	{Name: "endless-version", Answer: answer(toVersion, endlessly(http.StatusOK, `{"gitVersion": "`, "a")), Shows: complains},
-	{Name: "endless-groups", Answer: answer(toGroups, endlessly(http.StatusOK, `{"groups": [{}`, `,{"name": "a"}`)), Shows: complains.says(`ClusterHealthy=False NotReachable: .*member-max-document-size`)},
+	{Name: "endless-groups", Answer: answer(toGroups, endlessly(http.StatusOK, `{"groups": [{}`, `,{"name": "a"}`)), Shows: complains.reports(`ClusterHealthy=False NotReachable: .*member-max-document-size`)},
 	{Name: "endless-resources", Answer: answer(toResources, endlessly(http.StatusOK, `{"resources": [{}`, `,{"name": "a"}`)), Shows: Shows{}},
 	{Name: "endless-refusal", Answer: answer(toLists, endlessly(http.StatusForbidden, `{"kind": "Status", "message": "`, "a")), Shows: complains},
 	{Name: "endless-refusal-of-groups", Answer: answer(toGroups, endlessly(http.StatusInternalServerError, "no", "a")), Shows: complains},
-	{Name: "endless-objects", Answer: answer(toLists, endlessObjects), Shows: Shows{}.says(`Fresh=False Incomplete`)},
+	{Name: "endless-objects", Answer: answer(toLists, endlessObjects), Shows: Shows{}.reports(`Fresh=False Incomplete`)},
 	{Name: "endless-events", Answer: floods, Shows: copied},
 	{Name: "cut-list", Answer: answer(toLists, breakOff)},
 	{Name: "cut-watch", Answer: answer(toWatches, breakOff), Shows: copied},
@@ -62,30 +62,30 @@ var bodies = []Lie{
 
 // sizes are answers that are larger than any cluster.
 var sizes = []Lie{
-	{Name: "bomb-list", Answer: answer(toLists, bomb(http.StatusOK, "")), Shows: complains.says(`WithinLimits=False LimitReached: .*configmaps: .*member-max-object-size`)},
-	{Name: "bomb-pages", Answer: pages(bomb(http.StatusOK, "")), Shows: complains.says(`WithinLimits=False LimitReached: .*configmaps: .*member-max-object-size`)},
+	{Name: "bomb-list", Answer: answer(toLists, bomb(http.StatusOK, "")), Shows: complains.reports(`WithinLimits=False LimitReached: .*configmaps: .*member-max-object-size`)},
+	{Name: "bomb-pages", Answer: pages(bomb(http.StatusOK, "")), Shows: complains.reports(`WithinLimits=False LimitReached: .*configmaps: .*member-max-object-size`)},
 	{Name: "bomb-watch", Answer: answer(toEvents, withoutStreaming(bomb(http.StatusOK, ""))), Shows: complains},
-	{Name: "bomb-groups", Answer: answer(toGroups, bomb(http.StatusOK, `{"groups": [{"name": "`)), Shows: complains.says(`ClusterHealthy=False NotReachable: .*member-max-document-size`)},
+	{Name: "bomb-groups", Answer: answer(toGroups, bomb(http.StatusOK, `{"groups": [{"name": "`)), Shows: complains.reports(`ClusterHealthy=False NotReachable: .*member-max-document-size`)},
 	{Name: "bomb-refusal", Answer: answer(toLists, bomb(http.StatusForbidden, "no")), Shows: complains},
-	{Name: "bomb-roles", Answer: answer(func(r *Request) bool { return r.Resource == "roles" && r.IsList() }, bomb(http.StatusOK, "")), Shows: both.says(`WithinLimits=False LimitReached: .*roles.*member-max-object-size`)},
+	{Name: "bomb-roles", Answer: answer(func(r *Request) bool { return r.Resource == "roles" && r.IsList() }, bomb(http.StatusOK, "")), Shows: both.reports(`WithinLimits=False LimitReached: .*roles.*member-max-object-size`)},
 	{Name: "bomb-openapi", Answer: answer(func(r *Request) bool { return strings.HasPrefix(r.URL.Path, "/openapi") }, bomb(http.StatusOK, `{"paths": "`)), Shows: copied},
 	{Name: "bomb-columns", Answer: answer(func(r *Request) bool { return r.Resource == "customresourcedefinitions" }, bomb(http.StatusOK, "")), Shows: copied},
 	{Name: "many-resources", Answer: answer(toBoats, text(manyResources(100_000)))},
 	{Name: "many-groups", Answer: answer(toGroups, text(manyGroups(10_000)))},
-	{Name: "same-page", Answer: pages(samePage), Shows: Shows{}.says(`WithinLimits=False LimitReached: .*configmaps: the list does not end`)},
+	{Name: "same-page", Answer: pages(samePage), Shows: Shows{}.reports(`WithinLimits=False LimitReached: .*configmaps: the list does not end`)},
 	{Name: "empty-pages", Answer: pages(emptyPages)},
 	{Name: "expiring-pages", Answer: pages(expiringPages), Shows: Shows{}},
-	{Name: "deep-object", Answer: with("configmaps", Object("configmaps", "deep", "6", `, "data": `+nested(5_000))), Shows: both.says(`configmaps ObjectsRefused: default/deep: `)},
+	{Name: "deep-object", Answer: with("configmaps", Object("configmaps", "deep", "6", `, "data": `+nested(5_000))), Shows: both.reports(`configmaps ObjectsRefused: default/deep: `)},
 	{Name: "deeper-object", Answer: with("configmaps", Object("configmaps", "deep", "6", `, "data": `+nested(1_000_000)))},
-	{Name: "deep-groups", Answer: answer(toGroups, text(nested(1_000_000))), Shows: complains.says(`ClusterHealthy=False NotReachable: .*nested deeper`)},
+	{Name: "deep-groups", Answer: answer(toGroups, text(nested(1_000_000))), Shows: complains.reports(`ClusterHealthy=False NotReachable: .*nested deeper`)},
 }
 
 // types are values of other types than those of Kubernetes.
 var types = []Lie{
-	{Name: "rules-are-text", Answer: with("roles", Object("roles", "lie", "6", `, "rules": "everything"`)), Shows: copied.says(`RBACRead=False Unreadable: .*roles default/lie: `)},
+	{Name: "rules-are-text", Answer: with("roles", Object("roles", "lie", "6", `, "rules": "everything"`)), Shows: copied.reports(`RBACRead=False Unreadable: .*roles default/lie: `)},
 	{Name: "subjects-are-a-number", Answer: with("rolebindings", Object("rolebindings", "lie", "6", `, "subjects": 7, "roleRef": []`)), Shows: copied},
 	{Name: "cluster-rules-are-text", Answer: with("clusterroles", Object("clusterroles", "lie", "6", `, "rules": {"*": "*"}, "aggregationRule": 1`)), Shows: copied},
-	{Name: "finalizers-are-a-number", Answer: withConfigMap(`{"namespace": "default", "name": "lie", "resourceVersion": "6", "finalizers": 7}`), Shows: both.says(`configmaps ObjectsRefused: default/lie: `)},
+	{Name: "finalizers-are-a-number", Answer: withConfigMap(`{"namespace": "default", "name": "lie", "resourceVersion": "6", "finalizers": 7}`), Shows: both.reports(`configmaps ObjectsRefused: default/lie: `)},
 	{Name: "labels-are-numbers", Answer: withConfigMap(`{"namespace": "default", "name": "lie", "resourceVersion": "6", "labels": {"a": 1}}`)},
 	{Name: "annotations-are-a-list", Answer: withConfigMap(`{"namespace": "default", "name": "lie", "resourceVersion": "6", "annotations": ["a"]}`)},
 	{Name: "owners-are-text", Answer: withConfigMap(`{"namespace": "default", "name": "lie", "resourceVersion": "6", "ownerReferences": "all"}`)},
@@ -93,8 +93,8 @@ var types = []Lie{
 	{Name: "uid-is-an-object", Answer: withConfigMap(`{"namespace": "default", "name": "lie", "resourceVersion": 6, "uid": {}}`)},
 	{Name: "metadata-is-text", Answer: withConfigMap(`"lie"`)},
 	{Name: "metadata-is-null", Answer: withConfigMap(`null`)},
-	{Name: "two-spellings", Answer: with("configmaps", `{"kind": "ConfigMap", "metadata": {"namespace": "default", "name": "lie", "resourceVersion": "6"}, "Metadata": {"name": 7, "finalizers": 7}, "METADATA": []}`), Shows: both.says(`configmaps ObjectsRefused: .*lie`)},
-	{Name: "two-names", Answer: withConfigMap(`{"namespace": "default", "name": "lie", "name": "other", "NAME": "third", "resourceVersion": "6"}`), Shows: both.says(`configmaps ObjectsRefused`)},
+	{Name: "two-spellings", Answer: with("configmaps", `{"kind": "ConfigMap", "metadata": {"namespace": "default", "name": "lie", "resourceVersion": "6"}, "Metadata": {"name": 7, "finalizers": 7}, "METADATA": []}`), Shows: both.reports(`configmaps ObjectsRefused: .*lie`)},
+	{Name: "two-names", Answer: withConfigMap(`{"namespace": "default", "name": "lie", "name": "other", "NAME": "third", "resourceVersion": "6"}`), Shows: both.reports(`configmaps ObjectsRefused`)},
 	{Name: "object-is-a-number", Answer: with("configmaps", "7")},
 	{Name: "object-is-null", Answer: with("configmaps", "null")},
 	{Name: "items-are-text", Answer: pages(text(`{"kind": "List", "metadata": {"resourceVersion": "10"}, "items": "all"}`)), Shows: complains},
@@ -113,7 +113,7 @@ var types = []Lie{
 // names are names, kinds and scopes that are none.
 var names = []Lie{
 	{Name: "name-with-quotes", Answer: withConfigMap(named(quotes))},
-	{Name: "name-with-nul", Answer: withConfigMap(named(nul)), Shows: both.says(`configmaps ObjectsRefused`)},
+	{Name: "name-with-nul", Answer: withConfigMap(named(nul)), Shows: both.reports(`configmaps ObjectsRefused`)},
 	{Name: "name-with-controls", Answer: withConfigMap(named(control))},
 	{Name: "name-escapes", Answer: withConfigMap(named(escaping))},
 	{Name: "name-is-long", Answer: withConfigMap(named(long))},
@@ -122,7 +122,7 @@ var names = []Lie{
 	{Name: "namespace-with-nul", Answer: withConfigMap(`{"name": "lie", "namespace": ` + nul + `, "resourceVersion": "6"}`)},
 	{Name: "namespaced-namespace", Answer: with("namespaces", `{"kind": "Namespace", "metadata": {"name": "default", "namespace": "default", "resourceVersion": "6"}}`)},
 	{Name: "another-kind", Answer: with("configmaps", Object("roles", "lie", "6", `, "rules": [{"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]}]`)), Shows: copied},
-	{Name: "label-with-nul", Answer: withConfigMap(`{"namespace": "default", "name": "lie", "resourceVersion": "6", "labels": {"\u0000": "\u0000", "": "` + strings.Repeat("a", 1<<20) + `"}}`), Shows: both.says(`configmaps ObjectsRefused`)},
+	{Name: "label-with-nul", Answer: withConfigMap(`{"namespace": "default", "name": "lie", "resourceVersion": "6", "labels": {"\u0000": "\u0000", "": "` + strings.Repeat("a", 1<<20) + `"}}`), Shows: both.reports(`configmaps ObjectsRefused`)},
 	{Name: "cluster-is-another", Answer: withConfigMap(`{"namespace": "default", "name": "lie", "resourceVersion": "6", "annotations": {"shadow.clusterpedia.io/cluster-name": "hub"}}`), Shows: copied},
 	{Name: "pods-of-the-cluster", Answer: unlike(resource("pods", "Pod", false)), Shows: copied},
 	{Name: "config-maps-of-the-cluster", Answer: answer(toResources, text(resourceList("v1", resource("configmaps", "ConfigMap", false))))},
@@ -151,7 +151,7 @@ var versions = []Lie{
 	{Name: "version-is-text", Answer: happens(event("MODIFIED", Object("configmaps", "lie", "'; DROP TABLE objects; --", ""))), Shows: copied},
 	{Name: "version-with-nul", Answer: happens(`{"type": "MODIFIED", "object": {"metadata": {"namespace": "default", "name": "lie", "resourceVersion": ` + nul + `}}}`)},
 	{Name: "deletes-others", Answer: happens(event("DELETED", Object("configmaps", "there-is-none", "11", "")), event("DELETED", Object("configmaps", "there-is-none", "12", ""))), Shows: copied},
-	{Name: "event-of-no-type", Answer: happens(event("LIED", Object("configmaps", "lie", "11", ""))), Shows: Shows{}.says(`configmaps NotWatched: .*an event of the type`)},
+	{Name: "event-of-no-type", Answer: happens(event("LIED", Object("configmaps", "lie", "11", ""))), Shows: Shows{}.reports(`configmaps NotWatched: .*an event of the type`)},
 	{Name: "event-is-text", Answer: happens(`"lie"`)},
 	{Name: "event-without-object", Answer: happens(`{"type": "ADDED"}`)},
 	{Name: "watch-is-expired", Answer: ends(event("ERROR", `{"kind": "Status", "code": 410, "reason": "Expired"}`))},
@@ -163,8 +163,8 @@ var versions = []Lie{
 
 // rights are RBAC objects that are harmful as they are.
 var rights = []Lie{
-	{Name: "names-for-everybody", Answer: namesForEverybody, Shows: copied.says("RBACRead=True")},
-	{Name: "rights-that-change", Answer: changesRights, Shows: copied.says("RBACRead=True")},
+	{Name: "names-for-everybody", Answer: namesForEverybody, Shows: copied.reports("RBACRead=True")},
+	{Name: "rights-that-change", Answer: changesRights, Shows: copied.reports("RBACRead=True")},
 }
 
 // redirects lead to a server that must not see the token.
@@ -178,7 +178,7 @@ var redirects = []Lie{
 }
 
 func redirect(name string, code int, where func(*Request) bool, to func(thief, clear string) string) Lie {
-	return Lie{Name: name, Shows: complains.says("redirect"), Redirect: func(r *Request, thief, clear string) (int, string) {
+	return Lie{Name: name, Shows: complains.reports("redirect"), Redirect: func(r *Request, thief, clear string) (int, string) {
 		if !where(r) {
 			return 0, ""
 		}

@@ -40,7 +40,7 @@ func happens(events ...string) func(http.ResponseWriter, *Request) bool {
 		}
 		sendObjects(w, r, false, Object("configmaps", Honest, "5", ""))
 		for _, e := range events {
-			say(w, e)
+			send(w, e)
 		}
 		<-r.Context().Done()
 		return true
@@ -55,7 +55,7 @@ func ends(events ...string) func(http.ResponseWriter, *Request) bool {
 		}
 		sendObjects(w, r, false, Object("configmaps", Honest, "5", ""))
 		for _, e := range events {
-			say(w, e)
+			send(w, e)
 		}
 		return true
 	}
@@ -91,11 +91,11 @@ func pages(answer func(http.ResponseWriter, *Request)) func(http.ResponseWriter,
 
 // samePage sends the same page for ever.
 func samePage(w http.ResponseWriter, _ *Request) {
-	say(w, page("more", Object("configmaps", Honest, "5", "")))
+	send(w, page("more", Object("configmaps", Honest, "5", "")))
 }
 
 // emptyPages sends pages without objects for ever.
-func emptyPages(w http.ResponseWriter, _ *Request) { say(w, page("more")) }
+func emptyPages(w http.ResponseWriter, _ *Request) { send(w, page("more")) }
 
 // expiringPages lets the token of each first page expire.
 func expiringPages(w http.ResponseWriter, r *Request) {

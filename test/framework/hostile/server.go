@@ -37,11 +37,11 @@ type Lie struct {
 type Shows struct {
 	// Copied is true if search has the honest objects of the cluster.
 	Copied bool
-	// Complains is true if the status of the PediaCluster says that something is wrong.
+	// Complains is true if the status of the PediaCluster has an error.
 	Complains bool
-	// Says is a regular expression of what the status says, "TYPE=STATUS REASON: MESSAGE" of a condition or "RESOURCE REASON: MESSAGE" of a
+	// Reports is a regular expression of what the status has, "TYPE=STATUS REASON: MESSAGE" of a condition or "RESOURCE REASON: MESSAGE" of a
 	// resource.
-	Says string
+	Reports string
 }
 
 // Token is the credential that a client sends to the server.

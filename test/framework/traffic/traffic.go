@@ -39,7 +39,7 @@ type Options struct {
 	Workers int
 	// Watchers is the number of watches, by default 200. Half of them watch ConfigMaps. A fifth is in a namespace in which nothing changes.
 	Watchers int
-	// Long says that the clients go on for longer than etcd keeps its history, 5 minutes. All watches in the namespace in which nothing changes
+	// Long is set if the clients go on for longer than etcd keeps its history, 5 minutes. All watches in the namespace in which nothing changes
 	// then have bookmarks: without, no API server can resume them.
 	Long bool
 	// Connections is the number of connections to each address, by default 4.

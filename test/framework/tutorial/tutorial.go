@@ -5,7 +5,7 @@
 // commands print with what the page shows.
 //
 // A page has fenced blocks. A block of sh is a script. A block of text after it shows what the script prints. A block of diff is a change that the
-// reader makes by hand. A comment before a block says what a test does with it:
+// reader makes by hand. A comment before a block sets what a test does with it:
 //
 //	<!-- test: in the background -->   the script goes on while the reader goes on; a later such block stops it first, as Ctrl-C does
 //	<!-- test: beside it -->           likewise, and what goes on already goes on, too
@@ -30,7 +30,7 @@ type Block struct {
 	Mark              Mark
 }
 
-// Mark is what a comment says about a block.
+// Mark is what a comment sets for a block.
 type Mark string
 
 // The marks of blocks.

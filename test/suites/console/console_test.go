@@ -46,7 +46,7 @@ func TestMain(m *testing.M) {
 	framework.Main(m, func(ctx context.Context, env *framework.Environment) error {
 		environment = env
 		if path, _ := chromium(); path == "" {
-			return nil // each test says why
+			return nil // each test reports why
 		}
 		// The fleet starts later, and so stops earlier: a kube-apiserver with open watches takes long to stop.
 		var err error
@@ -391,7 +391,7 @@ func TestUpServesTheConsole(t *testing.T) {
 	b.examine("services")
 	before := evaluate[string](b, `document.querySelector("main p").innerText`)
 	b.do(chromedp.Click(`//a[normalize-space()="keep refreshing"]`), chromedp.WaitVisible(`//a[normalize-space()="Stop refreshing"]`))
-	for range 3 { // it goes on by itself, and says when
+	for range 3 { // it goes on by itself, and shows when
 		framework.Eventually(t, "the page is loaded again", func(ctx context.Context) error {
 			var now string
 			if now, err = chromedp.Run(b.ctx, chromedp.Text("main p")); err == nil && now == before {

@@ -80,7 +80,7 @@ func run(t *testing.T, args ...string) string {
 	return string(output)
 }
 
-// parse returns what kubeadm join learns from its flags.
+// parse returns what kubeadm join reads from its flags.
 func parse(t *testing.T, command string) *kubeadmapi.Discovery {
 	t.Helper()
 	words := strings.Fields(command)

@@ -71,7 +71,7 @@ func boatCRD(group string) *apiextensionsv1.CustomResourceDefinition {
 	}
 }
 
-// harbour gives every boat a ConfigMap that belongs to it, and says so in the boat's status.
+// harbour gives every boat a ConfigMap that belongs to it, and reports that in the boat's status.
 type harbour struct {
 	client.Client
 	group string

@@ -75,7 +75,7 @@ func newestTag(repository string) (string, error) {
 	return "", nil
 }
 
-// git returns what git says about a repository.
+// git returns what git prints about a repository.
 func git(repository string, args ...string) (string, error) {
 	command := exec.Command("git", append([]string{"-C", repository}, args...)...)
 	out, err := command.Output()

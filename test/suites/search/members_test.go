@@ -145,7 +145,7 @@ func garbage(w http.ResponseWriter, req *http.Request) {
 	io.WriteString(w, answer) //nolint:errcheck // the client is gone
 }
 
-// silent returns the address of a server that takes connections and says nothing.
+// silent returns the address of a server that accepts connections and sends nothing.
 func silent(t *testing.T) string {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -215,7 +215,7 @@ subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: limited}]
 }
 
 // TestClustersThatBreakDoNotDisturbOthers has search copy five clusters: kube-apiserver, `tripod kube-apiserver` with controllers and a node, kube-apiserver
-// with an account that may read little, one that sends garbage, and one that says nothing.
+// with an account that may read little, one that sends garbage, and one that sends nothing.
 func TestClustersThatBreakDoNotDisturbOthers(t *testing.T) {
 	t.Parallel()
 	stock, dropIn := startBoth(t)

@@ -67,7 +67,7 @@ func (h *history) has(name string, revision int64) bool {
 	return h.states[name][revision]
 }
 
-// sighting is a state of an object that a follower was told.
+// sighting is a state of an object that a follower received.
 type sighting struct {
 	cluster, name string
 	// inCluster is its resourceVersion in the cluster, and inSearch that of search.
@@ -94,7 +94,7 @@ func (s *sightings) add(object any) {
 	s.all = append(s.all, one)
 }
 
-// judge returns an error unless a follower was told states that the clusters had, and those of each object in their order. A list may tell one again.
+// judge returns an error unless a follower received states that the clusters had, and those of each object in their order. A list may have one again.
 func (s *sightings) judge(histories map[string]*history) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -126,7 +126,7 @@ func (s *sightings) String() string {
 	return fmt.Sprintf("%d states of %d objects in their order", len(states), len(objects))
 }
 
-// sighted tells what a reflector stores.
+// sighted records what a reflector stores.
 type sighted struct {
 	cache.Store
 	saw *sightings

@@ -30,8 +30,8 @@ func policyObjects(resource string) dynamic.ResourceInterface {
 	return dynamic.NewForConfigOrDie(fleet.Admin()).Resource(v1alpha1.GroupVersion.WithResource(resource))
 }
 
-// sayings returns "TYPE=STATUS REASON: MESSAGE" of the conditions of an object.
-func sayings(object *unstructured.Unstructured) string {
+// conditionsOf returns "TYPE=STATUS REASON: MESSAGE" of the conditions of an object.
+func conditionsOf(object *unstructured.Unstructured) string {
 	conditions, _, _ := unstructured.NestedSlice(object.Object, "status", "conditions")
 	var all []string
 	for _, c := range conditions {
@@ -41,13 +41,13 @@ func sayings(object *unstructured.Unstructured) string {
 	return strings.Join(all, "\n")
 }
 
-// awaitSaying returns when a condition of an object says a text.
-func awaitSaying(t *testing.T, resource, name, text string) {
+// awaitText returns when a condition of an object has a text.
+func awaitText(t *testing.T, resource, name, text string) {
 	t.Helper()
 	framework.Eventually(t, fmt.Sprintf("%s %s says %s", resource, name, text), func(ctx context.Context) error {
 		object, err := policyObjects(resource).Get(ctx, name, metav1.GetOptions{})
-		if err == nil && !strings.Contains(sayings(object), text) {
-			err = fmt.Errorf("it says %s", sayings(object))
+		if err == nil && !strings.Contains(conditionsOf(object), text) {
+			err = fmt.Errorf("its conditions are %s", conditionsOf(object))
 		}
 		return err
 	})
@@ -90,7 +90,7 @@ func TestALifecycleThatNoPolicyMakesReadsNothing(t *testing.T) {
 			references: [{key: stolen, group: "", version: v1, resource: secrets, namespaceTemplate: platform, nameTemplate: loot}],
 			template: 'spec: {syncResources: [], apiserver: "https://{{ .references.stolen.data.value }}"}'}}`, name, metadata)))
 	}
-	awaitSaying(t, "pediaclusterlifecycles", "alone", "Created=False OrphanLifecycle: no ClusterImportPolicy controls it")
+	awaitText(t, "pediaclusterlifecycles", "alone", "Created=False OrphanLifecycle: no ClusterImportPolicy controls it")
 	for _, name := range []string{"forged", "invented"} { // the policy makes nothing of that name, or the owner does not exist
 		framework.Eventually(t, "search removes "+name, func(ctx context.Context) error {
 			_, err := policyObjects("pediaclusterlifecycles").Get(ctx, name, metav1.GetOptions{})
@@ -139,7 +139,7 @@ func TestTemplatesHaveLimits(t *testing.T) {
 		createPolicy(t, name, test.template)
 	}
 	for name, test := range tests {
-		awaitSaying(t, "pediaclusterlifecycles", name, "FailedResolveAndDecodePediaCluster: "+test.want)
+		awaitText(t, "pediaclusterlifecycles", name, "FailedResolveAndDecodePediaCluster: "+test.want)
 	}
 	assert.Less(t, mostMemory(t, fleet.Replica("search-0").Process().PID()), 1024, "MiB")
 }

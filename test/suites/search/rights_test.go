@@ -123,7 +123,7 @@ func sees(ctx context.Context, config *rest.Config, path string) ([]string, erro
 	return names, err
 }
 
-// awaitSeen returns when a user finds what is wanted, and how long that took.
+// awaitSeen returns when a user finds what is expected, and how long that took.
 func awaitSeen(t *testing.T, config *rest.Config, path string, want ...string) time.Duration {
 	t.Helper()
 	began := time.Now()
@@ -203,7 +203,7 @@ subjects: [{kind: ServiceAccount, name: robot, namespace: team-b}, {apiGroup: rb
 	}
 }
 
-// TestARevokedBindingIsOutOfForceInSearch also tells how long that takes.
+// TestARevokedBindingIsOutOfForceInSearch also logs how long that takes.
 func TestARevokedBindingIsOutOfForceInSearch(t *testing.T) {
 	t.Parallel()
 	stock := teams(t)

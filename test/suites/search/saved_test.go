@@ -123,7 +123,7 @@ subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: %[2]q}]
 		})
 	}
 
-	// An author learns no other number by these rights, nor by those of another user.
+	// An author gets no other number by these rights, nor by those of another user.
 	patchSaved(t, name, `{"spec": {"parameters": {"names": "one"}}}`)
 	patch := fmt.Appendf(nil, `{"status": {"user": %q}}`, search.Status.User)
 	_, err := savedSearches().Patch(t.Context(), name, types.MergePatchType, patch, metav1.PatchOptions{}, "status")
@@ -143,7 +143,7 @@ subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: %[2]q}]
 	})
 }
 
-// TestOneReplicaCountsASavedSearch has two replicas serve, and looks at who says that it counts.
+// TestOneReplicaCountsASavedSearch has two replicas serve, and counts the replicas that count it, by its status.
 func TestOneReplicaCountsASavedSearch(t *testing.T) {
 	t.Parallel()
 	name := framework.UniqueName("once")

@@ -140,7 +140,7 @@ func rawGet(ctx context.Context, path string) ([]byte, error) {
 	return client.RESTClient().Get().RequestURI(path).DoRaw(ctx)
 }
 
-// awaitList returns when a list is as wanted.
+// awaitList returns when a list is as expected.
 func awaitList(t *testing.T, path string, want ...string) {
 	t.Helper()
 	framework.Eventually(t, path, func(ctx context.Context) error {

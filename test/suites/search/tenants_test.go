@@ -90,7 +90,7 @@ subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: nora}]
 			rule := rbacv1.PolicyRule{Verbs: []string{"get"}, APIGroups: []string{""}, Resources: []string{fmt.Sprint("x", i)}}
 			role := &rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Name: "changing", Namespace: "team-b"}, Rules: []rbacv1.PolicyRule{rule}}
 			if _, err := client.RbacV1().Roles("team-b").Update(context.Background(), role, metav1.UpdateOptions{}); err != nil {
-				client.RbacV1().Roles("team-b").Create(context.Background(), role, metav1.CreateOptions{}) //nolint:errcheck // the next one says so
+				client.RbacV1().Roles("team-b").Create(context.Background(), role, metav1.CreateOptions{}) //nolint:errcheck // the next one fails then
 			}
 		}
 	}()

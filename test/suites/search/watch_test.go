@@ -83,7 +83,7 @@ func (k known) add(object metav1.Object) {
 	k[object.GetAnnotations()[v1beta1.ClusterAnnotation]+"/"+object.GetName()] = object.GetAnnotations()[v1beta1.ResourceVersionAnnotation]
 }
 
-// informer returns what a stock informer knows. saw is told each state that the informer tells of.
+// informer returns what a stock informer has. saw records each state that the informer reports.
 func informer(ctx context.Context, t *testing.T, client kubernetes.Interface, saw *sightings, options ...informers.SharedInformerOption) func() known {
 	t.Helper()
 	factory := informers.NewSharedInformerFactoryWithOptions(client, 0, append(options, informers.WithNamespace("default"))...)

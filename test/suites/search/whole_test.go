@@ -162,7 +162,7 @@ const (
 // Differences that are meant, which normal takes away:
 //   - A copy has no managedFields and no annotation with what was last applied: they can be as large as the object, and searches for them have no use.
 //   - It has the annotations with its cluster and with the resourceVersion there. Its own resourceVersion is a revision of search, and so is that of a list.
-//   - A list always says how many objects follow, also if none do. An empty list is [], not null, and an empty token is left out.
+//   - A list always has the number of objects that follow, also if none do. An empty list is [], not null, and an empty token is left out.
 //   - Objects in lists of built-in kinds have their kind and apiVersion.
 //   - A table begins with the column of the cluster. Ages are those of the moment. kube-apiserver has a table of
 //     FlowSchemas in the order of their precedence, search in that of all lists.

@@ -88,7 +88,7 @@ func things() storages.Resource {
 	}
 }
 
-// replica opens a storage with connections of its own. A replica that polls never learns of others by requests only.
+// replica opens a storage with connections of its own. A replica that polls never observes others by requests only.
 func replica(t *testing.T, db *stdsql.DB, poll time.Duration) (storage.Interface, func()) {
 	t.Helper()
 	s, stop, err := sql.Options{DB: db, PollInterval: poll}.Open(things())

@@ -103,7 +103,7 @@ func programOf(service string) string {
 	return "tripod-" + service
 }
 
-// versions expects that `tripod status` says for each replica of a service whether it is of the older version.
+// versions expects that `tripod status` shows for each replica of a service whether it is of the older version.
 func versions(t *testing.T, tripod *framework.Tripod, isNewer bool, older string) {
 	t.Helper()
 	all, err := tripod.Status(t.Context())

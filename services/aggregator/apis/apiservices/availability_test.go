@@ -106,7 +106,7 @@ type states struct {
 	mu     sync.Mutex
 	state  aggregated.State
 	notify func(string)
-	// conflict says which backends claim the group-version, unless that is uncertain.
+	// conflict lists the backends that claim the group-version, unless that is uncertain.
 	conflict  string
 	uncertain bool
 }
@@ -281,7 +281,7 @@ func TestAggregatorsThatSeeOtherThingsContradictEachOtherSlowly(t *testing.T) {
 		other.set(refusing("a:1"))
 		time.Sleep(time.Minute)
 		synctest.Wait()
-		// Both say what they think at once, and then each every ten seconds.
+		// Both write their conditions at once, and then each every ten seconds.
 		if n := c.writes(); n < 4 || n > 2+2*int(time.Minute/contradictionDelay) {
 			t.Errorf("the condition was written %d times in a minute", n)
 		}

@@ -287,7 +287,7 @@ func TestConflicts(t *testing.T) {
 	}
 }
 
-// TestAggregatorsAgreeWhoHasAGroupVersion has two aggregators hear of two claimants in opposite order.
+// TestConflictsAreCounted has two aggregators receive the claims of two backends in opposite order.
 func TestConflictsAreCounted(t *testing.T) {
 	ships := schema.GroupVersion{Group: "ships.example.com", Version: "v1"}
 	thirdParty := stored(ships, "third")
@@ -308,7 +308,7 @@ func TestConflictsAreCounted(t *testing.T) {
 	}
 	r.Set("core", coreServes)
 	r.Set("wardle", []schema.GroupVersion{flunders})
-	r.Set("extensions", []schema.GroupVersion{ships}) // the user who made the APIService wants that
+	r.Set("extensions", []schema.GroupVersion{ships}) // by the spec that the user gave the APIService
 	expect("")
 	r.Set("search", []schema.GroupVersion{flunders, ships})
 	expect(`tripod_apiservice_conflicts{backend="(aggregated)",claimant="search"} 1
@@ -365,7 +365,7 @@ func TestAggregatorsAgreeWhoHasAGroupVersion(t *testing.T) {
 	})
 }
 
-// TestWhatAnotherAggregatorRegistersStays: this one has not heard of its backend, or does not have it.
+// TestWhatAnotherAggregatorRegistersStays: this one has no report of its backend, or does not have the backend.
 func TestWhatAnotherAggregatorRegistersStays(t *testing.T) {
 	recent, old := stored(flunders, "gone"), stored(schema.GroupVersion{Group: "old.example.com", Version: "v1"}, "gone")
 	recent.CreationTimestamp, old.CreationTimestamp = metav1.Now(), metav1.NewTime(time.Now().Add(-time.Hour))

@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// FuzzParse merges whatever a backend may say of its health into that of the aggregator, whose own checks stay what they are. What is shown
+// FuzzParse merges any report that a backend may give of its health into that of the aggregator, whose own checks stay what they are. What is shown
 // reads again as the same list.
 func FuzzParse(f *testing.F) {
 	f.Add("[+]ping ok\n[-]etcd failed: reason withheld\nreadyz check failed\n", "etcd")

@@ -14,8 +14,8 @@ import (
 	identityv1 "github.com/tripod-k8s/tripod/proto/identity/v1"
 )
 
-// tell lets the cache hear of invalidations of a service account, up to sequence.
-func tell(t *testing.T, c *cache, sequence uint64, uid string) {
+// invalidate has the cache receive the invalidations of a service account, up to sequence.
+func invalidate(t *testing.T, c *cache, sequence uint64, uid string) {
 	t.Helper()
 	message := &identityv1.WatchResponse{Run: "run", Sequence: sequence}
 	for next := c.sequence + 1; next <= sequence; next++ {
@@ -52,17 +52,17 @@ func TestAnAnswerIsKeptOnlyIfItsEndWillBeHeardOf(t *testing.T) {
 		{name: "of before the stream", answer: of("run", 9), want: miss},
 		{name: "of another run", answer: of("other", 10), want: miss},
 		{name: "overtaken by the end of what it depends on", answer: of("run", 10), want: miss,
-			before: func(t *testing.T, c *cache) { tell(t, c, 11, "1") }},
+			before: func(t *testing.T, c *cache) { invalidate(t, c, 11, "1") }},
 		{name: "that knows of it", answer: of("run", 11), want: hit,
-			before: func(t *testing.T, c *cache) { tell(t, c, 11, "1") }},
+			before: func(t *testing.T, c *cache) { invalidate(t, c, 11, "1") }},
 		{name: "overtaken by the end of something else", answer: of("run", 10), want: hit,
-			before: func(t *testing.T, c *cache) { tell(t, c, 11, "2") }},
+			before: func(t *testing.T, c *cache) { invalidate(t, c, 11, "2") }},
 		{name: "overtaken first by that, and then by something else", answer: of("run", 10), want: miss,
-			before: func(t *testing.T, c *cache) { tell(t, c, 11, "1"); tell(t, c, 12, "2") }},
+			before: func(t *testing.T, c *cache) { invalidate(t, c, 11, "1"); invalidate(t, c, 12, "2") }},
 		{name: "overtaken by more than is remembered", answer: of("run", 10), want: miss,
-			before: func(t *testing.T, c *cache) { tell(t, c, 11+maxInvalidations, "2") }},
+			before: func(t *testing.T, c *cache) { invalidate(t, c, 11+maxInvalidations, "2") }},
 		{name: "overtaken by as much as is remembered", answer: of("run", 10), want: hit,
-			before: func(t *testing.T, c *cache) { tell(t, c, 10+maxInvalidations, "2") }},
+			before: func(t *testing.T, c *cache) { invalidate(t, c, 10+maxInvalidations, "2") }},
 		{name: "when the stream is lost", answer: of("run", 10), want: miss,
 			before: func(_ *testing.T, c *cache) { c.unfollow() }},
 		{name: "when another is followed", answer: of("run", 10), want: miss,
@@ -131,7 +131,7 @@ func TestTheCacheIsBounded(t *testing.T) {
 	if got := len(c.dependents); got != maxAnswers+1 {
 		t.Errorf("there are %d dependencies, want %d", got, maxAnswers+1)
 	}
-	tell(t, c, 1, "of all")
+	invalidate(t, c, 1, "of all")
 	if entries, dependencies := c.state(time.Now()).entries, len(c.dependents); entries != 0 || dependencies != 0 {
 		t.Errorf("%d answers and %d dependencies are left", entries, dependencies)
 	}

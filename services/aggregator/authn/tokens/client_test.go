@@ -29,7 +29,7 @@ import (
 
 const (
 	token = "secret"
-	// unavailable and notGood are what whoIs says when there is no name.
+	// unavailable and notGood are what whoIs returns in place of a name.
 	unavailable = "UNAVAILABLE"
 	notGood     = "NOT GOOD"
 )
@@ -447,7 +447,7 @@ func TestASilentReplicaIsLost(t *testing.T) {
 	})
 }
 
-// TestTheLastReplicaIsFollowedHoweverSilent has core say nothing for longer than answers are used in grace, and then go on.
+// TestTheLastReplicaIsFollowedHoweverSilent has core send nothing for longer than answers are used in grace, and then go on.
 func TestTheLastReplicaIsFollowedHoweverSilent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		core := newTestCore("run")

@@ -77,7 +77,7 @@ func (s *testStream) RecvMsg(m any) error {
 	return err
 }
 
-// testCore is one replica of core that does as it is told.
+// testCore is one replica of core whose answers a test sets.
 type testCore struct {
 	run string
 
@@ -226,7 +226,7 @@ func (c *testCore) send(message *identityv1.WatchResponse) {
 	}
 }
 
-// invalidate tells that a service account has changed, and returns when that was heard.
+// invalidate reports that a service account has changed, and returns when the client has received that.
 func (c *testCore) invalidate(uid string) {
 	c.mu.Lock()
 	c.sequence++
@@ -288,7 +288,7 @@ func newTestClient(t *testing.T, grace time.Duration, replicas ...*testCore) *Cl
 	return c
 }
 
-// at says that the replicas are always at these addresses.
+// at has the replicas always at these addresses.
 func at(addresses ...string) func() []string {
 	return func() []string { return addresses }
 }

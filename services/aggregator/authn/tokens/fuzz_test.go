@@ -65,7 +65,7 @@ func FuzzAnswer(f *testing.F) {
 	})
 }
 
-// FuzzNews gives whatever core may tell to a cache. Either it is all that followed on what was known, or it is refused.
+// FuzzNews gives a cache any message that core may send. Either the message has all that followed the last one, or the cache refuses it.
 func FuzzNews(f *testing.F) {
 	for _, message := range []*identityv1.WatchResponse{
 		{Run: "run", Sequence: 5},

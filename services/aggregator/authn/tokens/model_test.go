@@ -142,7 +142,7 @@ func (m *model) request(ctx context.Context, c *Client) {
 	}
 }
 
-// checkGood checks that a followed replica could say so.
+// checkGood checks that a followed replica could give that answer.
 func (m *model) checkGood(token simToken, name string, began, ended time.Time) {
 	name, silent, _ := strings.Cut(name, "/")
 	for _, stream := range m.watched {
@@ -169,7 +169,7 @@ func (m *model) checkGood(token simToken, name string, began, ended time.Time) {
 	m.Errorf("stale: %v after the start a request that took %v gets %q\n%s", began.Sub(m.began), ended.Sub(began), name, m.describe(began, ended))
 }
 
-// checkBad checks that a followed replica said so, and not before the request.
+// checkBad checks that a followed replica gave that answer, and not before the request.
 func (m *model) checkBad(token simToken, began, ended time.Time) {
 	if !token.ends.IsZero() && !ended.Before(token.ends) {
 		return
@@ -223,7 +223,7 @@ func (m *model) expectTruth(ctx context.Context, c *Client) {
 	}
 }
 
-// describe tells about the streams around a request.
+// describe lists the streams around a request.
 func (m *model) describe(began, ended time.Time) string {
 	var b strings.Builder
 	for i, stream := range m.watched {

@@ -22,25 +22,25 @@ import (
 	identityv1 "github.com/tripod-k8s/tripod/proto/identity/v1"
 )
 
-// The simulation is of a cluster in which things come, change and go, of replicas of core that hear of it late, each at
+// The simulation is of a cluster in which things come, change and go, of replicas of core that observe it late, each at
 // its own time, that stop and start, and of a network between them and the client that is slow, stalls and breaks.
 
 const (
 	simThings = 6
-	// silentFresh is how long an answer may be used that depends on something of which core never hears, such as what a
-	// webhook says.
+	// silentFresh is how long an answer may be used that depends on something that core never observes, such as what a
+	// webhook decides.
 	silentFresh = 2 * time.Second
 	// endingEvery is how often a token is made that ends by itself, and endingAfter how long it is good.
 	endingEvery = 4 * time.Second
 	endingAfter = 6 * time.Second
 )
 
-// simToken says what a token depends on.
+// simToken has what a token depends on.
 type simToken struct {
 	name string
 	// things that must be there. Their versions are in the answer.
 	things []int
-	// silent is whether the answer tells the version of the silent thing, too.
+	// silent is whether the answer also depends on the version of the silent thing.
 	silent bool
 	// ends is zero when it does not end by itself.
 	ends time.Time
@@ -95,7 +95,7 @@ type simulation struct {
 	tokens   []simToken
 	// calm is whether nothing bad happens any more.
 	calm bool
-	// watched are the streams that the client heard the first message of, in their order.
+	// watched are the streams of which the client received the first message, in their order.
 	watched []*simStream
 	// asked counts questions, and late the answers that an invalidation overtook.
 	asked, late int
@@ -231,7 +231,7 @@ func (s *simulation) flush(run *simRun) {
 // apply lets a replica know of a change.
 func (s *simulation) apply(r *simReplica, change simChange) {
 	if change.version <= r.known[change.thing] {
-		return // a list told so before
+		return // a list had that before
 	}
 	r.known[change.thing] = change.version
 	run := r.run
@@ -441,7 +441,7 @@ func (c *simConn) parse(name string) simToken {
 	return simToken{name: name, things: []int{2}, ends: c.began.Add(time.Duration(made)*endingEvery + endingAfter)}
 }
 
-// look returns what the replica says about the token.
+// look returns the answer of the replica about the token.
 func (c *simConn) look(token simToken) *identityv1.AuthenticateResponse {
 	response := &identityv1.AuthenticateResponse{FreshFor: durationpb.New(20 * time.Second)}
 	name := c.replica.known.user(token)

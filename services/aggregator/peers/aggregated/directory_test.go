@@ -142,7 +142,7 @@ func (f *fixture) await(t *testing.T, wanted func(State) error) {
 	}
 }
 
-// endpointsAre wants exactly these endpoints to be ready.
+// endpointsAre expects exactly these endpoints to be ready.
 func endpointsAre(ready []string, others ...string) func(State) error {
 	return func(s State) error {
 		var is, isNot []string

@@ -38,7 +38,7 @@ func TestConfigurationsAreCompared(t *testing.T) {
 		counts  map[[2]string]int
 		unknown float64
 	}{
-		{name: "nobody is heard"},
+		{name: "no reports"},
 		{
 			name: "encryption of what core stores, only in core",
 			told: map[string]replicas{"core": {"a": configured(in("secrets", "*.", "*.apps"), "", nil)}, "extensions": {"b": configured(nil, "", nil)}},

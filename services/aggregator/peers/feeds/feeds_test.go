@@ -129,7 +129,7 @@ func (b *backend) set(addresses ...string) {
 	}
 }
 
-// process is one replica. It sends what the test says to all its watchers.
+// process is one replica. It sends what the test sets to all its watchers.
 type process struct {
 	mu      sync.Mutex
 	streams []*stream
@@ -206,8 +206,8 @@ func catalog(digest string, groups ...string) *backendv1.Catalog {
 	return c
 }
 
-// heard records what a follower reports.
-type heard struct {
+// recorder records what a follower reports.
+type recorder struct {
 	served    []string
 	documents int
 	// lasting are the declarations of long-running subresources.
@@ -215,11 +215,11 @@ type heard struct {
 }
 
 // followReplicas follows a backend with replicas at these addresses until the test ends.
-func followReplicas(t *testing.T, addresses ...string) (*backend, *Follower, *heard) {
+func followReplicas(t *testing.T, addresses ...string) (*backend, *Follower, *recorder) {
 	t.Helper()
 	b := &backend{draining: map[string]bool{}, serves: map[string]bool{}}
 	b.set(addresses...)
-	h := &heard{}
+	h := &recorder{}
 	f := New(Config{
 		Backend:       b,
 		Settings:      ownSettings,
@@ -263,7 +263,7 @@ func TestWhatIsServed(t *testing.T) {
 			t.Helper()
 			synctest.Wait()
 			if !slices.Equal(h.served, served) || h.documents != documents {
-				t.Errorf("heard %q and %d changes of documents, want %q and %d", h.served, h.documents, served, documents)
+				t.Errorf("received %q and %d changes of documents, want %q and %d", h.served, h.documents, served, documents)
 			}
 		}
 		beats := func(seconds int, who ...string) {
@@ -389,7 +389,7 @@ func TestReplicasComeAndGo(t *testing.T) {
 		a := b.replicas["a"]
 		a.say(&backendv1.WatchResponse{Phase: serving, Catalog: catalog("1", "x")})
 		synctest.Wait()
-		assert.Equal(t, []string{"x"}, h.served, "heard")
+		assert.Equal(t, []string{"x"}, h.served, "received")
 		b.set()
 		synctest.Wait()
 		for _, s := range a.streams {
@@ -397,7 +397,7 @@ func TestReplicasComeAndGo(t *testing.T) {
 				t.Error("a removed replica is still followed")
 			}
 		}
-		assert.Len(t, h.served, 1, "without replicas heard")
+		assert.Len(t, h.served, 1, "without replicas")
 	})
 }
 
@@ -414,12 +414,12 @@ func TestAFeedIsFollowedOnceItIsKnownWhereItIs(t *testing.T) {
 		time.Sleep(time.Second)
 		b.replicas["a"].say(&backendv1.WatchResponse{Phase: serving, Catalog: catalog("1", "x")})
 		synctest.Wait()
-		assert.Equal(t, []string{"x"}, h.served, "heard")
+		assert.Equal(t, []string{"x"}, h.served, "received")
 	})
 }
 
 func TestAnAggregatorThatStopsTakesNothingAway(t *testing.T) {
-	var h *heard
+	var h *recorder
 	synctest.Test(t, func(t *testing.T) {
 		var b *backend
 		b, _, h = followReplicas(t, "a", "b")

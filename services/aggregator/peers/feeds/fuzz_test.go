@@ -69,8 +69,8 @@ func FuzzMessages(f *testing.F) {
 			}
 			require.Equal(t, message.GetPhase() == draining, b.draining[address])
 			for _, path := range message.GetCatalog().GetConversionWebhooks() {
-				calls, heard := follower.CallsWebhookAt(path)
-				require.True(t, calls && heard)
+				calls, reported := follower.CallsWebhookAt(path)
+				require.True(t, calls && reported)
 			}
 		}
 		require.Len(t, told, len(want))
@@ -84,8 +84,8 @@ func FuzzMessages(f *testing.F) {
 		for address, r := range replicas {
 			follower.remove(address, r)
 		}
-		calls, heard := follower.CallsWebhookAt("/convert")
-		require.False(t, calls || heard)
+		calls, reported := follower.CallsWebhookAt("/convert")
+		require.False(t, calls || reported)
 	})
 }
 

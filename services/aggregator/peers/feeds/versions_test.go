@@ -47,7 +47,7 @@ func TestReplicasOfAnotherVersionAreHeldBack(t *testing.T) {
 		say("c", nil)
 		held("c")
 
-		// A feed that is lost says nothing new about its own replica, and others need not fit to it.
+		// A feed that is lost reports nothing new about its own replica, and others need not fit to it.
 		b.replicas["c"].die(false)
 		held("c")
 		b.replicas["b"].die(true)

@@ -71,7 +71,7 @@ const (
 
 var outcomes = [...]string{Done: "done", Exists: "already exists", Missing: "not found", Conflict: "conflict", Unknown: "unknown"}
 
-// String says it in words.
+// String returns it in words.
 func (o Outcome) String() string { return outcomes[o] }
 
 // Request is a request and its answer. Requests that certainly had no effect, and failed reads, have no place in a
@@ -79,11 +79,11 @@ func (o Outcome) String() string { return outcomes[o] }
 type Request struct {
 	// Client is the sender. No client sends two at a time: after an unknown outcome a client is another one.
 	Client int
-	// Collection and Object, less than Size, say what it is about. A list is about the whole collection.
+	// Collection and Object, less than Size, are what it is about. A list is about the whole collection.
 	Collection string
 	Object     int
 	Verb       Verb
-	// Precondition is the version that an update or delete wants to change.
+	// Precondition is the version that an update or delete requires.
 	Precondition uint64
 	// Value is what a create or an update writes.
 	Value int
@@ -106,7 +106,7 @@ func (r Request) writes() bool { return r.Verb < Get }
 // reads reports whether it returns the state of an object.
 func (r Request) reads(object int) bool { return r.Verb == List || r.Verb == Get && r.Object == object }
 
-// Verdict is what can be said of a history.
+// Verdict is the result of checking a history.
 type Verdict string
 
 // The verdicts. Undecided: there was no time to find out.

@@ -13,7 +13,7 @@ import (
 // never is the answer time of requests that are still open when all is over.
 const never = math.MaxInt64
 
-// operations returns requests as the checker wants them: all of Request is its input. What is unknown is answered as
+// operations returns requests as the checker takes them: all of Request is its input. What is unknown is answered as
 // late as can be: it takes place before the end and has an effect, or it takes place afterwards and has none. Were it
 // allowed to have none before, there would be too many orders to try.
 func operations(requests []Request) []porcupine.Operation {
