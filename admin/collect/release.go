@@ -81,7 +81,9 @@ func (s *Release) open(ctx context.Context, a *Archive) error {
 	knowUser(a, entry.User)
 	opening, cancel := context.WithTimeout(ctx, 2*requestTimeout)
 	defer cancel()
-	if s.tunnel, err = connect.Open(opening, s.release, connect.Options{Config: s.Config, Client: s.Client, Progress: a.Progress}); err != nil {
+	if s.tunnel, err = connect.Open(opening, s.release, connect.Options{
+		Config: s.Config, Client: s.Client, Progress: a.Progress,
+	}); err != nil {
 		return err
 	}
 	config := &rest.Config{Host: s.tunnel.Server(), BearerToken: entry.User.Token}
