@@ -37,6 +37,16 @@ var firingAlerts = []alertCase{
 		summary: "No aggregator of Tripod answers.",
 	},
 	{
+		alert: "TripodAggregatorDown", at: "15m",
+		series: series{
+			`up{namespace="control", tripod_service="aggregator", pod="a"}`: "0x20",
+			`up{namespace="control", tripod_service="aggregator", pod="b"}`: "1x20",
+			`up{namespace="control", tripod_service="core", pod="c"}`:       "0x20",
+		},
+		labels:  map[string]string{"pod": "a"},
+		summary: "The aggregator a has not answered for ten minutes.",
+	},
+	{
 		alert: "TripodReplicaBusy", at: "15m",
 		series: series{
 			`tripod_backend_late_probes_total{namespace="control", backend="core", endpoint="a:1"}`: "0+2x20",
