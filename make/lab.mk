@@ -103,11 +103,13 @@ bench-cluster: build test-assets ## Have a cluster of 300 nodes and 3,000 pods l
 
 ##@ Break it
 
-# Root gives every process a network and a disk of its own; without it, the faults that need them are left out.
+# Root gives every process a network and a disk of its own; without it, the faults that need them are left out. The second command shows which
+# alerts fire, and needs Debian's package prometheus.
 FAULTS_ARGS ?= -docs docs/faults.md
 .PHONY: faults
-faults: build test-assets ## Break one thing after the other under load, and write the tables of docs/faults.md; 15 minutes, best as root (FAULTS_ARGS="-run kill").
+faults: build test-assets $(TOOLS)/helm ## Break one thing after the other under load, twice, and write the tables of docs/faults.md; an hour, best as root (FAULTS_ARGS="-run kill").
 	go run ./test/disturb/faults $(FAULTS_ARGS)
+	go run ./test/disturb/faults -alerts $(FAULTS_ARGS)
 
 # The scenarios whose names match BUSY_RUN, each with a new cluster. Root makes the cgroups that limit processors.
 BUSY_RUN ?= .

@@ -184,7 +184,7 @@ func expiries() []fault {
 			return c.breakConnections(ctx, service+"-0", service+"-1")
 		})
 		f.needs = network
-		return f
+		return f.with(map[string]expectation{"aggregator": aggregatorsAway, "core": coreAway, "extensions": extensionsAway}[service])
 	}
 	return []fault{
 		expire("core", "", false, func(context.Context, *cluster) error { return nil }),

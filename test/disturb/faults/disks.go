@@ -6,6 +6,7 @@ package main
 import (
 	"context"
 	"errors"
+	"slices"
 )
 
 // slowWrites is the writes per second of a slow disk. Each sync takes more than 100 ms.
@@ -30,7 +31,7 @@ func slowDisk(name string, sides []string, members ...string) fault {
 		name: "disk of " + name + " slow", group: "disk", sides: sides, needs: ownDisk,
 		begin: func(_ context.Context, c *cluster) error { return slow(c, slowWrites) },
 		end:   func(_ context.Context, c *cluster) error { return slow(c, 0) },
-	}
+	}.mayFire(append([]string{etcdSlowDisk}, symptoms...)...)
 }
 
 func hangDisk(name string, sides []string, members ...string) fault {
@@ -46,7 +47,10 @@ func hangDisk(name string, sides []string, members ...string) fault {
 }
 
 func disks() []fault {
-	return []fault{fillDisk("etcd", both, etcd), slowDisk("etcd", both, etcd), hangDisk("etcd", both, etcd)}
+	return []fault{
+		fillDisk("etcd", both, etcd).with(etcdAway), slowDisk("etcd", both, etcd),
+		hangDisk("etcd", both, etcd).fires(serverErrors).mayFire(slices.Concat(etcdAway.must, etcdAway.may)...),
+	}
 }
 
 func (c *cluster) eachHost(replicas []string, do func(*host) error) error {

@@ -37,8 +37,11 @@ type fault struct {
 	// atLeast is the shortest duration, for a fault that takes longer than others to show.
 	atLeast time.Duration
 	// short includes the fault in the short form.
-	short      bool
-	begin, end func(context.Context, *cluster) error
+	short bool
+	// alerts are the alerts of the chart that it fires, and alertsAlone, if set, those where each service has one replica.
+	alerts      expectation
+	alertsAlone *expectation
+	begin, end  func(context.Context, *cluster) error
 }
 
 // faults returns all faults, in the order of the table.

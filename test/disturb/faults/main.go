@@ -34,6 +34,7 @@ type options struct {
 	docs      string
 	json      bool
 	list      bool
+	alerts    bool
 	progress  io.Writer
 }
 
@@ -47,6 +48,7 @@ func parse(args []string) (*options, error) {
 	output := flags.String("o", "table", "table or json")
 	flags.StringVar(&o.artifacts, "artifacts", "artifacts/faults", "directory for results")
 	flags.StringVar(&o.docs, "docs", "", "write the tables into this Markdown file")
+	flags.BoolVar(&o.alerts, "alerts", false, "show which alerts of the chart fire, instead of what users notice; faults last at least 40 s")
 	flags.BoolVar(&o.list, "list", false, "list the faults, and stop")
 	if err := flags.Parse(args); err != nil {
 		return nil, err
@@ -76,20 +78,18 @@ func run(ctx context.Context, args []string) error {
 		return nil
 	}
 	klog.SetSlogLogger(slog.New(slog.DiscardHandler)) // clients complain about clusters that have ended
+	began := time.Now()
+	defer func() { o.say("all of it took %s", time.Since(began).Round(time.Second)) }()
+	if o.alerts {
+		return o.runAlerts(ctx, os.Stdout)
+	}
 	r, err := openReport(o.artifacts)
 	if err != nil {
 		return err
 	}
-	began := time.Now()
-	var breaking errgroup.Group
-	breaking.SetLimit(o.clusters)
-	for _, s := range o.sides {
-		breaking.Go(func() error { return o.breakSide(ctx, s, r) })
-	}
-	if err := breaking.Wait(); err != nil {
+	if err := o.breakSides(ctx, o.measuring(r)); err != nil {
 		return err
 	}
-	o.say("all of it took %s", time.Since(began).Round(time.Second))
 	if o.docs != "" {
 		if err := r.writeDocs(o.docs); err != nil {
 			return err
@@ -102,8 +102,44 @@ func run(ctx context.Context, args []string) error {
 	return r.wrong()
 }
 
+// attempt is what the command does with each fault.
+type attempt struct {
+	leftOut func(f fault, s side, reason string) error
+	// try returns a line about the fault. broken is true if the cluster is of no more use.
+	try func(ctx context.Context, c *cluster, f fault, number int) (line string, broken bool, err error)
+}
+
+// measuring measures what users notice.
+func (o *options) measuring(r *report) attempt {
+	return attempt{
+		leftOut: func(f fault, s side, reason string) error {
+			return r.add(result{Fault: f.name, Side: s.name, LeftOut: reason})
+		},
+		try: func(ctx context.Context, c *cluster, f fault, number int) (line string, broken bool, err error) {
+			one, err := c.try(ctx, f, number, max(o.lasts, f.atLeast))
+			if ctx.Err() != nil {
+				return "", true, ctx.Err()
+			}
+			if err != nil {
+				one.NotRecovered = strings.Join(append([]string{err.Error()}, one.NotRecovered), ": ")
+			}
+			return one.String(), one.NotRecovered != "", r.add(one)
+		},
+	}
+}
+
+// breakSides breaks some sides at a time.
+func (o *options) breakSides(ctx context.Context, a attempt) error {
+	var breaking errgroup.Group
+	breaking.SetLimit(o.clusters)
+	for _, s := range o.sides {
+		breaking.Go(func() error { return o.breakSide(ctx, s, a) })
+	}
+	return breaking.Wait()
+}
+
 // breakSide tries all faults on one side. If the cluster does not recover from one, breakSide starts a new cluster.
-func (o *options) breakSide(ctx context.Context, s side, r *report) (err error) {
+func (o *options) breakSide(ctx context.Context, s side, a attempt) (err error) {
 	selected := slices.DeleteFunc(faults(), func(f fault) bool { return !slices.Contains(f.sides, s.name) || !o.run.MatchString(f.name) })
 	if len(selected) == 0 {
 		return nil
@@ -129,23 +165,17 @@ func (o *options) breakSide(ctx context.Context, s side, r *report) (err error) 
 		}
 		if reason := f.leftOut(c.machine); reason != "" {
 			o.say("%s: %s: left out: %s", s.name, f.name, reason)
-			if err := r.add(result{Fault: f.name, Side: s.name, LeftOut: reason}); err != nil {
+			if err := a.leftOut(f, s, reason); err != nil {
 				return err
 			}
 			continue
 		}
-		one, err := c.try(ctx, f, i, max(o.lasts, f.atLeast))
-		if ctx.Err() != nil {
-			return ctx.Err()
-		}
+		line, broken, err := a.try(ctx, c, f, i)
 		if err != nil {
-			one.NotRecovered = strings.Join(append([]string{err.Error()}, one.NotRecovered), ": ")
-		}
-		o.say("%d of %d: %s", i+1, len(selected), one)
-		if err := r.add(one); err != nil {
 			return err
 		}
-		if one.NotRecovered != "" {
+		o.say("%d of %d: %s", i+1, len(selected), line)
+		if broken {
 			if err := c.close(true); err != nil {
 				o.say("%s: %v", s.name, err)
 			}

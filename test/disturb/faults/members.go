@@ -22,12 +22,20 @@ import (
 func members() []fault {
 	// etcd answers after 7 s if it has no leader.
 	const shows = 10 * time.Second
+	// Services send requests to a member that is cut off, too, and these wait.
+	cutMember := slices.Concat(symptoms, []string{replicaDown, backendDown, tokensUnknown, identityLags})
 	leader, follower := end{"the leader", []string{"leader"}}, end{"a follower", []string{"follower-0"}}
 	followers, others := end{"the followers", []string{"follower-0", "follower-1"}}, end{"the others", []string{"leader", "follower-1"}}
 	all := slices.Concat(
-		[]fault{kill("the leader", on3, false, "leader"), kill("a follower", on3, false, "follower-0"), stop("the leader", on3, false, "leader")},
-		later(shows, leader.from(followers, on3)),
-		later(shows, []fault{partition(follower.name+" ⇹ "+others.name, on3, [2]end{follower, others}, [2]end{others, follower})}),
+		[]fault{
+			kill("the leader", on3, false, "leader").fires(memberDown).mayFire(symptoms...),
+			kill("a follower", on3, false, "follower-0").fires(memberDown).mayFire(slower...),
+			stop("the leader", on3, false, "leader").fires(memberDown).mayFire(symptoms...),
+		},
+		expecting(expectation{must: []string{noLeader}, may: cutMember}, later(shows, leader.from(followers, on3))),
+		expecting(expectation{must: []string{noLeader}, may: cutMember}, later(shows, []fault{
+			partition(follower.name+" ⇹ "+others.name, on3, [2]end{follower, others}, [2]end{others, follower}),
+		})),
 		[]fault{slowDisk("the leader", on3, "leader"), slowDisk("a follower", on3, "follower-0")},
 	)
 	for i := range all {

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"time"
 )
@@ -63,11 +64,13 @@ func overloads() []fault {
 	core, aggregator := end{"the only core", []string{"core-0"}}, end{"the only aggregator", []string{"front-0"}}
 	blackhole := partition(core.name+" ⇹ "+aggregator.name, []string{singleTripod}, [2]end{core, aggregator}, [2]end{aggregator, core})
 	blackhole.group = "overload"
+	blackhole.alerts = coreAway
 	return []fault{
-		starve("one aggregator", bothOrSingle, "front-0", ""),
-		starve("one core", oursOrSingle, "core-0", "one aggregator busy"),
-		starve("one extensions", oursOrSingle, "extensions-0", "one aggregator busy"),
-		stutter(),
+		// A scrape ends too early to reach it (prometheus.go).
+		starve("one aggregator", bothOrSingle, "front-0", "").fires(aggregatorDown).mayFire(symptoms...).alone(aggregatorsAway),
+		starve("one core", oursOrSingle, "core-0", "one aggregator busy").fires(replicaBusy).mayFire(symptoms...),
+		starve("one extensions", oursOrSingle, "extensions-0", "one aggregator busy").fires(replicaBusy).mayFire(symptoms...),
+		stutter().fires(slowRequests).mayFire(slices.Concat(symptoms, []string{etcdSlowDisk, replicaDown, backendDown, tokensUnknown, identityLags})...),
 		later(10*time.Second, []fault{blackhole})[0],
 	}
 }

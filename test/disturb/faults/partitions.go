@@ -32,9 +32,11 @@ func partitions() []fault {
 		comparable[i].like, comparable[i+3].like = like.name, like.name
 	}
 	return slices.Concat(
-		oneCore.from(aggregators, ours), oneExtensions.from(aggregators, ours), oneAggregator.from(allCore, ours),
+		expecting(replicaAway, oneCore.from(aggregators, ours)),
+		expecting(replicaAway, oneExtensions.from(aggregators, ours)),
+		expecting(expectation{must: []string{replicaDown, tokensUnknown}, may: coreAway.may}, oneAggregator.from(allCore, ours)),
 		later(10*time.Second, oneExtensions.from(allCore, ours)), later(10*time.Second, allExtensions.from(allCore, ours)),
-		comparable, oneAggregator.from(store, both),
+		expecting(expectation{must: []string{replicaDown}, may: symptoms}, comparable), oneAggregator.from(store, both),
 	)
 }
 
@@ -42,6 +44,14 @@ func partitions() []fault {
 func later(atLeast time.Duration, faults []fault) []fault {
 	for i := range faults {
 		faults[i].atLeast = atLeast
+	}
+	return faults
+}
+
+// expecting sets the alerts of faults.
+func expecting(e expectation, faults []fault) []fault {
+	for i := range faults {
+		faults[i] = faults[i].with(e)
 	}
 	return faults
 }

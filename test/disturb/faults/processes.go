@@ -35,14 +35,15 @@ func (f fault) comparedWith(like string) fault {
 }
 
 func ends() []fault {
+	const one, all = "kill one aggregator", "kill all aggregators"
 	return []fault{
-		kill("one aggregator", bothOrSingle, false, "front-0"),
-		kill("one core", oursOrSingle, true, "core-0").comparedWith("kill one aggregator"),
-		kill("one extensions", oursOrSingle, false, "extensions-0").comparedWith("kill one aggregator"),
-		kill("all aggregators", both, false, "front-0", "front-1"),
-		kill("all core", ours, false, "core-0", "core-1").comparedWith("kill all aggregators"),
-		kill("all extensions", ours, false, "extensions-0", "extensions-1").comparedWith("kill all aggregators"),
-		kill("etcd", bothOrSingle, true, etcd),
+		kill("one aggregator", bothOrSingle, false, "front-0").with(aggregatorAway).alone(aggregatorsAway),
+		kill("one core", oursOrSingle, true, "core-0").comparedWith(one).with(replicaAway).alone(coreAway),
+		kill("one extensions", oursOrSingle, false, "extensions-0").comparedWith(one).with(replicaAway).alone(extensionsAway),
+		kill("all aggregators", both, false, "front-0", "front-1").with(aggregatorsAway),
+		kill("all core", ours, false, "core-0", "core-1").comparedWith(all).with(coreAway),
+		kill("all extensions", ours, false, "extensions-0", "extensions-1").comparedWith(all).with(extensionsAway),
+		kill("etcd", bothOrSingle, true, etcd).with(etcdAway),
 	}
 }
 
@@ -56,11 +57,12 @@ func stop(name string, sides []string, short bool, replica string) fault {
 }
 
 func stops() []fault {
+	const like = "stop and continue one aggregator"
 	return []fault{
-		stop("one aggregator", bothOrSingle, false, "front-0"),
-		stop("one core", oursOrSingle, true, "core-0").comparedWith("stop and continue one aggregator"),
-		stop("one extensions", oursOrSingle, false, "extensions-0").comparedWith("stop and continue one aggregator"),
-		stop("etcd", bothOrSingle, false, etcd),
+		stop("one aggregator", bothOrSingle, false, "front-0").with(aggregatorAway).alone(aggregatorsAway),
+		stop("one core", oursOrSingle, true, "core-0").comparedWith(like).with(replicaAway).alone(coreAway),
+		stop("one extensions", oursOrSingle, false, "extensions-0").comparedWith(like).with(replicaAway).alone(extensionsAway),
+		stop("etcd", bothOrSingle, false, etcd).with(etcdAway),
 	}
 }
 

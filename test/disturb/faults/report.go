@@ -9,7 +9,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -30,18 +29,8 @@ type report struct {
 }
 
 func openReport(artifacts string) (*report, error) {
-	if err := os.MkdirAll(artifacts, 0o755); err != nil {
-		return nil, err
-	}
 	r := &report{path: filepath.Join(artifacts, "results.json")}
-	data, err := os.ReadFile(r.path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return r, nil
-	}
-	if err == nil {
-		err = json.Unmarshal(data, r)
-	}
-	return r, err
+	return r, readReport(r.path, r)
 }
 
 // add stores a result, and replaces an earlier one.
@@ -231,17 +220,22 @@ func (r *report) writeTables(w io.Writer) {
 	}
 }
 
-// writeDocs writes the tables between the markers of the page, <!-- faults: GROUP --> and <!-- end -->.
+// writeDocs writes the tables into the page.
 func (r *report) writeDocs(path string) error {
+	blocks := map[string]string{"summary": r.summary()}
+	for _, group := range groups() {
+		blocks[group] = r.table(group)
+	}
+	return writeBlocks(path, blocks)
+}
+
+// writeBlocks writes between the markers of a page, <!-- faults: NAME --> and <!-- end -->.
+func writeBlocks(path string, blocks map[string]string) error {
 	data, err := os.ReadFile(path)
 	if err != nil {
 		return err
 	}
 	page := string(data)
-	blocks := map[string]string{"summary": r.summary()}
-	for _, group := range groups() {
-		blocks[group] = r.table(group)
-	}
 	for name, block := range blocks {
 		begin, end := "<!-- faults: "+name+" -->\n", "<!-- end -->"
 		head, rest, found := strings.Cut(page, begin)
