@@ -61,7 +61,7 @@ var (
 	aggregatorsAway = expectation{must: []string{serviceDown, aggregatorDown}, may: symptoms}
 	coreAway        = expectation{must: []string{backendDown, replicaDown, tokensUnknown}, may: slices.Concat(symptoms, backendSymptoms)}
 	extensionsAway  = expectation{must: []string{backendDown, replicaDown}, may: slices.Concat(symptoms, backendSymptoms)}
-	// Without etcd, backends answer probes late, so aggregators may find them busy rather than down.
+	// Aggregators may find backends that lack etcd down, or busy.
 	etcdAway = expectation{must: []string{memberDown}, may: slices.Concat(symptoms, backendSymptoms, withoutEtcd)}
 )
 
