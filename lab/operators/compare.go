@@ -90,7 +90,7 @@ func (t *table) addOpen(p project, name string, onStock, onTripod *results) {
 		if len(failed) > 0 {
 			o.Sides, o.stockOnly = strings.Join(failed, ", "), onStock.Tests[test].Passed
 			if o.Reason = p.reasonFor(name + " " + test); o.Reason == "" {
-				o.Reason, _, _ = strings.Cut(o.failure, "\n")
+				o.Reason = firstLine(o.failure)
 			}
 			t.Open = append(t.Open, o)
 		}
@@ -99,6 +99,16 @@ func (t *table) addOpen(p project, name string, onStock, onTripod *results) {
 			t.Flaky = append(t.Flaky, o)
 		}
 	}
+}
+
+// firstLine returns the beginning of a failure, as far as it fits into a table.
+func firstLine(failure string) string {
+	const most = 200
+	line, _, _ := strings.Cut(failure, "\n")
+	if runes := []rune(line); len(runes) > most {
+		return string(runes[:most]) + " ..."
+	}
+	return line
 }
 
 // stockOnly returns the tests that pass on stock and not on Tripod, sorted.
