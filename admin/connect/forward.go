@@ -14,6 +14,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/portforward"
@@ -27,7 +28,7 @@ const openTimeout = 20 * time.Second
 // portName is the name of the port of the API in the chart's pods.
 const portName = "https"
 
-// forward leads from a port of 127.0.0.1 to the API of one pod.
+// forward leads from a port of 127.0.0.1 to a port of one pod.
 type forward struct {
 	pod     string
 	address string
@@ -40,12 +41,45 @@ type forward struct {
 	retired  bool
 }
 
-// openForward returns when the pod can be reached.
+// Dial returns a connection to a port of a pod, through the API server of its cluster.
+func Dial(ctx context.Context, config *rest.Config, client kubernetes.Interface, namespace, pod string, port int32) (net.Conn, error) {
+	about := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: pod}}
+	f, err := openForwardTo(ctx, config, client, about, port)
+	if err != nil {
+		return nil, err
+	}
+	defer f.retire() // it ends with its connection
+	conn, err := f.dial(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return &onlyConn{TCPConn: conn, forward: f}, nil
+}
+
+// onlyConn is the connection of a forward that has no other.
+type onlyConn struct {
+	*net.TCPConn
+	forward *forward
+	closing sync.Once
+}
+
+// Close ends the forward, too.
+func (c *onlyConn) Close() error {
+	c.closing.Do(func() { c.forward.hangUp(c.TCPConn) })
+	return nil
+}
+
+// openForward returns when the API in the pod can be reached.
 func openForward(ctx context.Context, config *rest.Config, client kubernetes.Interface, pod *corev1.Pod) (*forward, error) {
 	port := portOf(pod)
 	if port == 0 {
 		return nil, fmt.Errorf("the pod %s has no port %s", pod.Name, portName)
 	}
+	return openForwardTo(ctx, config, client, pod, port)
+}
+
+// openForwardTo returns when the port can be reached.
+func openForwardTo(ctx context.Context, config *rest.Config, client kubernetes.Interface, pod *corev1.Pod, port int32) (*forward, error) {
 	dialer, err := dialerTo(config, client, pod)
 	if err != nil {
 		return nil, err

@@ -12,12 +12,12 @@ import (
 func newEtcdCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "etcd",
-		Short: "Back up, restore, look after and downgrade an etcd, and limit who reaches what in it",
+		Short: "Back up, restore, look after, resize and downgrade an etcd, and limit who reaches what in it",
 		Args:  cobra.NoArgs,
 		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(newEtcdSnapshotCommand(), newEtcdRestoreCommand(), newEtcdRestoreReleaseCommand(),
-		newEtcdStatusCommand(), newEtcdDefragCommand(),
+		newEtcdStatusCommand(), newEtcdDefragCommand(), newEtcdResizeCommand(),
 		newEtcdAccessCommand(), newEtcdCheckGroupsCommand(),
 		newEtcdDowngradeCommand(), newEtcdRunCommand())
 	return cmd

@@ -168,7 +168,7 @@ var changes = []change{
 	{path: "etcd.image.tag", value: "v3.7.4", want: "image: gcr.io/etcd-development/etcd:v3.7.4", alone: true},
 	{path: "etcd.image.digest", value: "sha256:" + digest, want: "etcd:v3.7.3@sha256:" + digest},
 	{path: "etcd.image.pullPolicy", value: "Always", want: "imagePullPolicy: Always"},
-	{path: "etcd.replicas", value: "3", want: "- --initial-cluster=tripod-etcd-0=https://tripod-etcd-0.tripod-etcd.control.svc:2380,tripod-etcd-1=https://tripod-etcd-1.tripod-etcd.control.svc:2380,tripod-etcd-2=", alone: true},
+	{path: "etcd.replicas", value: "3", want: "INITIAL_CLUSTER: tripod-etcd-0=https://tripod-etcd-0.tripod-etcd.control.svc:2380,tripod-etcd-1=https://tripod-etcd-1.tripod-etcd.control.svc:2380,tripod-etcd-2=", alone: true},
 	{path: "etcd.persistence.enabled", value: "false", want: "- name: data\n          emptyDir: {}", alone: true},
 	{path: "etcd.persistence.size", value: "9Gi", want: "storage: 9Gi"},
 	{path: "etcd.persistence.storageClassName", value: "fast", want: "storageClassName: fast"},

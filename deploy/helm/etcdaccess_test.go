@@ -278,7 +278,8 @@ func clusterWith(t *testing.T, objects ...metav1.Object) string {
 		"/api":     metav1.APIVersions{Versions: []string{"v1"}},
 		"/apis": metav1.APIGroupList{Groups: []metav1.APIGroup{{Name: "apps", Versions: []metav1.GroupVersionForDiscovery{
 			{GroupVersion: "apps/v1", Version: "v1"}}}}},
-		"/api/v1": metav1.APIResourceList{GroupVersion: "v1"},
+		"/api/v1": metav1.APIResourceList{GroupVersion: "v1", APIResources: []metav1.APIResource{
+			{Name: "configmaps", Kind: "ConfigMap", Namespaced: true}}},
 		"/apis/apps/v1": metav1.APIResourceList{GroupVersion: "apps/v1", APIResources: []metav1.APIResource{
 			{Name: "deployments", Kind: "Deployment", Namespaced: true}, {Name: "statefulsets", Kind: "StatefulSet", Namespaced: true}}},
 	}
@@ -290,6 +291,8 @@ func clusterWith(t *testing.T, objects ...metav1.Object) string {
 			answers[directory+"/deployments/"+object.Name] = object
 		case *appsv1.StatefulSet:
 			answers[directory+"/statefulsets/"+object.Name] = object
+		case *corev1.ConfigMap:
+			answers["/api/v1/namespaces/"+namespace+"/configmaps/"+object.Name] = object
 		}
 	}
 	answers[directory+"/deployments"] = deployments

@@ -171,7 +171,7 @@ func TestWrongValuesAreRefused(t *testing.T) {
 		"etcd: {snapshots: {s3: {endpoint: 'https://user:password@s3.example.com'}}}":       "at '/etcd/snapshots/s3/endpoint'",
 		"etcd: {snapshots: {s3: {bucket: Backups}}}":                                        "at '/etcd/snapshots/s3/bucket'",
 		"etcd: {restore: {snapshot: 'folder/one.db'}}":                                      "at '/etcd/restore/snapshot'",
-		"etcd: {replicas: 2}":                                                          "at '/etcd/replicas': value must be one of 1, 3",
+		"etcd: {replicas: 2}":                                                          "at '/etcd/replicas': value must be one of 1, 3, 5",
 		"etcd: {downgradedTo: v3.6}":                                                   "at '/etcd/downgradedTo'",
 		"etcd: {mode: per-service}":                                                    "at '/etcd/mode': value must be one of",
 		"certificates: {provider: vault}":                                              "at '/certificates/provider'",

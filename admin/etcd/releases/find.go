@@ -184,3 +184,17 @@ func (r *restoration) members() (names []string) {
 	}
 	return names
 }
+
+// peerURL returns the URL at which other members reach a member.
+func (r *restoration) peerURL(member string) string {
+	return fmt.Sprintf("https://%s.%s.%s.svc:2380", member, r.set.Name, r.Namespace)
+}
+
+// initialCluster returns all members in the form of etcd's flag.
+func (r *restoration) initialCluster() string {
+	var all []string
+	for _, member := range r.members() {
+		all = append(all, member+"="+r.peerURL(member))
+	}
+	return strings.Join(all, ",")
+}

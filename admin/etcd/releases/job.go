@@ -52,12 +52,11 @@ var printedHash = regexp.MustCompile(`\bSHA-256 ([0-9a-f]{64})\b`)
 // runMember runs a Job with the volume of a member, whose pod must be gone.
 func (r *restoration) runMember(ctx context.Context, member string, dryRun bool) (string, error) {
 	etcd := r.set.Spec.Template.Spec.Containers[0]
-	host := fmt.Sprintf("%s.%s.%s.svc", member, r.set.Name, r.Namespace)
 	args := []string{
 		"--data-dir=" + dataDir, "--replace", "--restore-name=" + r.mark, "--name=" + member,
 		"--bump-revision=" + strconv.FormatUint(r.bump, 10),
-		"--initial-advertise-peer-urls=https://" + host + ":2380",
-		"--initial-cluster=" + argument(etcd.Args, "--initial-cluster="),
+		"--initial-advertise-peer-urls=" + r.peerURL(member),
+		"--initial-cluster=" + r.initialCluster(),
 		"--initial-cluster-token=" + argument(etcd.Args, "--initial-cluster-token="),
 	}
 	if r.hash != "" {

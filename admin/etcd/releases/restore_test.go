@@ -71,7 +71,7 @@ func set(name string, replicas int32) *appsv1.StatefulSet {
 		Replicas: ptr.To(replicas), Selector: &metav1.LabelSelector{MatchLabels: map[string]string{labelEtcd: name}},
 		VolumeClaimTemplates: []corev1.PersistentVolumeClaim{{ObjectMeta: metav1.ObjectMeta{Name: "data"}}},
 		Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{labelEtcd: name}}, Spec: corev1.PodSpec{
-			Containers: []corev1.Container{{Name: "etcd", Args: []string{"--initial-cluster=all", "--initial-cluster-token=token"}}},
+			Containers: []corev1.Container{{Name: "etcd", Args: []string{"--initial-cluster=$(INITIAL_CLUSTER)", "--initial-cluster-token=token"}}},
 		}},
 	}}
 }
@@ -281,7 +281,9 @@ func TestAnEtcdOfAReleaseIsRestored(t *testing.T) {
 	c.checkRunning(t)
 	last := c.jobs[len(c.jobs)-1]
 	assert.Equal(t, []string{"etcd", "restore", located}, last[:3])
-	assert.Subset(t, last, []string{"--replace", "--data-dir=/var/lib/etcd/data", "--initial-cluster=all", "--initial-cluster-token=token",
+	assert.Subset(t, last, []string{"--replace", "--data-dir=/var/lib/etcd/data", "--initial-cluster-token=token",
+		"--initial-cluster=tripod-etcd-0=https://tripod-etcd-0.tripod-etcd.a.svc:2380,tripod-etcd-1=https://tripod-etcd-1.tripod-etcd.a.svc:2380," +
+			"tripod-etcd-2=https://tripod-etcd-2.tripod-etcd.a.svc:2380",
 		"--initial-advertise-peer-urls=https://tripod-etcd-2.tripod-etcd.a.svc:2380", "--s3-endpoint=https://s3"})
 	mark := argument(last, "--restore-name=")
 	require.NoError(t, Restore(t.Context(), c.options()))

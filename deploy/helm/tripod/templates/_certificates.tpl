@@ -84,13 +84,13 @@ SPDX-License-Identifier: Apache-2.0
 {{- toJson $addresses -}}
 {{- end -}}
 
-{{- /* The names of the members of an etcd: dict root, name. There is no wildcard, because a member resolves the names in the certificate
-of a peer to see whether the peer has one of these addresses. */ -}}
+{{- /* The names of the members of an etcd, as many as it may get: dict root, name. There is no wildcard, because a member resolves the names in the
+certificate of a peer to see whether the peer has one of these addresses. */ -}}
 {{- define "tripod.certificates.etcdNames" -}}
 {{- $set := printf "%s-%s" (include "tripod.fullname" .root) .name -}}
 {{- $service := printf "%s.%s.svc" $set .root.Release.Namespace -}}
 {{- $names := list "localhost" $service (printf "%s.%s" $service .root.Values.clusterDomain) -}}
-{{- range $i := until (include "tripod.setting" (dict "root" .root "path" "etcd.replicas") | int) -}}
+{{- range $i := until 5 -}}
 {{- $names = append $names (printf "%s-%d.%s" $set $i $service) -}}
 {{- end -}}
 {{- toJson $names -}}

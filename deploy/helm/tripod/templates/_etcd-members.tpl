@@ -8,6 +8,20 @@ SPDX-License-Identifier: Apache-2.0
 tripod-k8s.io/etcd: {{ .name }}
 {{- end -}}
 
+{{- /* The number of members that the selector of a StatefulSet names. */ -}}
+{{- define "tripod.etcd.declared" -}}
+{{- range dig "spec" "selector" "matchExpressions" list . -}}
+{{- if eq .key "tripod-k8s.io/etcd-members" -}}{{- first .values -}}{{- end -}}
+{{- end -}}
+{{- end -}}
+
+{{- /* Where members find the initial members. Pods do not change with their number. The second ConfigMap is there after `tripod etcd resize`, and comes
+before the first: new members join those that are there. A member with data ignores both: the name of the StatefulSet. */ -}}
+{{- define "tripod.etcd.envFrom" -}}
+- configMapRef: {name: {{ . }}-members}
+- configMapRef: {name: {{ . }}-resized, optional: true}
+{{- end -}}
+
 {{- /* The initial members of an etcd, in the form of its flag: dict root, name. */ -}}
 {{- define "tripod.etcd.initial" -}}
 {{- $set := printf "%s-%s" (include "tripod.fullname" .root) .name -}}
@@ -20,16 +34,21 @@ tripod-k8s.io/etcd: {{ .name }}
 
 {{- /*
 The number of members is in the selector, which cannot change: with a larger number, further members would form an etcd of their own,
-without the data of the others. If Helm can ask the cluster, it refuses what would lose data.
+without the data of the others, and with a smaller one, etcd would lose its majority. `tripod etcd resize` makes the StatefulSet anew, beside
+the pods. If Helm can ask the cluster, it refuses what would lose data.
 */ -}}
 {{- define "tripod.etcd.check" -}}
 {{- $etcd := include "tripod.etcd.values" . | fromJson -}}
 {{- $set := printf "%s-%s" (include "tripod.fullname" .root) .name -}}
 {{- $there := lookup "apps/v1" "StatefulSet" .root.Release.Namespace $set -}}
 {{- if $there -}}
-{{- $members := index $there.spec.selector.matchLabels "tripod-k8s.io/etcd-members" | int -}}
+{{- $resized := lookup "v1" "ConfigMap" .root.Release.Namespace (printf "%s-resized" $set) -}}
+{{- with dig "metadata" "annotations" "tripod-k8s.io/resize-to" "" $resized -}}
+{{- fail (printf "tripod etcd resize has not finished with %s: run `tripod etcd resize %s --namespace %s --members %s` again first" $set $.root.Release.Name $.root.Release.Namespace .) -}}
+{{- end -}}
+{{- $members := include "tripod.etcd.declared" $there | int -}}
 {{- if ne $members (int $etcd.replicas) -}}
-{{- fail (printf "etcd.replicas cannot be changed from %d to %d: install a new release and restore a snapshot there (docs/install.md)" $members (int $etcd.replicas)) -}}
+{{- fail (printf "etcd.replicas is %d, and %s has %d: first run `tripod etcd resize %s --namespace %s --members %[1]d`, or set etcd.replicas to %[3]d (docs/operate.md)" (int $etcd.replicas) $set $members .root.Release.Name .root.Release.Namespace) -}}
 {{- end -}}
 {{- include "tripod.etcd.checkVersion" (dict "set" $set "from" (index $there.spec.template.spec.containers 0).image "to" (include "tripod.reference" $etcd.image) "downgradedTo" $etcd.downgradedTo) -}}
 {{- if index ($there.metadata.annotations | default dict) "tripod-k8s.io/restore" -}}
@@ -82,13 +101,14 @@ spec:
   selector:
     matchLabels:
       {{- include "tripod.etcd.selector" . | nindent 6 }}
-      tripod-k8s.io/etcd-members: {{ $etcd.replicas | quote }}
+    {{- /* All pods match this. */}}
+    matchExpressions:
+      - {key: tripod-k8s.io/etcd-members, operator: NotIn, values: [{{ $etcd.replicas | quote }}]}
   template:
     metadata:
       labels:
         {{- include "tripod.podLabels" . | nindent 8 }}
         tripod-k8s.io/etcd: {{ .name }}
-        tripod-k8s.io/etcd-members: {{ $etcd.replicas | quote }}
         {{- with $etcd.podLabels }}
         {{- toYaml . | nindent 8 }}
         {{- end }}
@@ -120,8 +140,10 @@ spec:
             - --data-dir=/var/lib/etcd/data
             - --name=$(POD_NAME)
             - --initial-advertise-peer-urls=https://{{ $member }}:2380
-            - --initial-cluster={{ include "tripod.etcd.initial" $ }}
+            - --initial-cluster=$(INITIAL_CLUSTER)
             - --initial-cluster-token={{ $set }}.{{ $.root.Release.Namespace }}
+          envFrom:
+            {{- include "tripod.etcd.envFrom" $set | nindent 12 }}
           env:
             {{- include "tripod.env" (dict "container" "restore" "resources" $etcd.resources) | nindent 12 }}
             {{- if $bucket }}
@@ -151,9 +173,9 @@ spec:
             - --advertise-client-urls=https://{{ $member }}:2379
             - --listen-peer-urls=https://{{ $etcd.bindAddress }}:2380
             - --initial-advertise-peer-urls=https://{{ $member }}:2380
-            - --initial-cluster={{ include "tripod.etcd.initial" . }}
+            - --initial-cluster=$(INITIAL_CLUSTER)
             - --initial-cluster-token={{ $set }}.{{ .root.Release.Namespace }}
-            - --initial-cluster-state=new
+            - --initial-cluster-state=$(INITIAL_CLUSTER_STATE)
             - --listen-metrics-urls=http://{{ $etcd.bindAddress }}:2381
             - --client-cert-auth=true
             - --cert-file=/etc/etcd/pki/tls.crt
@@ -173,6 +195,8 @@ spec:
             {{- range $etcd.extraArgs }}
             - {{ . | quote }}
             {{- end }}
+          envFrom:
+            {{- include "tripod.etcd.envFrom" $set | nindent 12 }}
           env:
             {{- include "tripod.env" (dict "container" "etcd" "resources" $etcd.resources) | nindent 12 }}
             {{- with $etcd.env }}

@@ -1,0 +1,219 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package resize
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/util/retry"
+	"k8s.io/utils/ptr"
+)
+
+// The record is a ConfigMap beside that of the chart. Pods of etcd prefer its values, and Helm does not know it.
+const (
+	recordSuffix = "-resized"
+	keyMembers   = "INITIAL_CLUSTER"
+	keyState     = "INITIAL_CLUSTER_STATE"
+
+	// annotationTo is the number of members that an unfinished resize is to reach. The chart refuses upgrades as long as it is there.
+	annotationTo = "tripod-k8s.io/resize-to"
+	// annotationFrom is the largest number of members since then.
+	annotationFrom = "tripod-k8s.io/resize-from"
+	// annotationSet has the StatefulSet while it is made anew.
+	annotationSet = "tripod-k8s.io/resize-statefulset"
+)
+
+// begin marks the etcd as one that is being resized.
+func (r *resizer) begin(ctx context.Context, s *state) error {
+	return r.updateRecord(ctx, func(record *corev1.ConfigMap) {
+		before, _ := strconv.Atoi(record.Annotations[annotationFrom]) // none: 0
+		r.from = max(before, len(s.members), s.replicas)
+		r.fill(record, len(s.members))
+		record.Annotations[annotationTo], record.Annotations[annotationFrom] = strconv.Itoa(r.Members), strconv.Itoa(r.from)
+		record.OwnerReferences = ownedBy(s.set)
+	})
+}
+
+// record writes the number of members that a new one has to expect in etcd, itself included.
+func (r *resizer) record(ctx context.Context, members int) error {
+	return r.updateRecord(ctx, func(record *corev1.ConfigMap) {
+		r.from = max(r.from, members)
+		r.fill(record, members)
+		record.Annotations[annotationFrom] = strconv.Itoa(r.from)
+	})
+}
+
+// finish marks the resize as finished.
+func (r *resizer) finish(ctx context.Context) error {
+	return r.updateRecord(ctx, func(record *corev1.ConfigMap) {
+		delete(record.Annotations, annotationTo)
+		delete(record.Annotations, annotationFrom)
+	})
+}
+
+func (r *resizer) unfinished(ctx context.Context) (bool, error) {
+	record, err := r.Client.CoreV1().ConfigMaps(r.Namespace).Get(ctx, r.set+recordSuffix, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return false, nil
+	}
+	return err == nil && record.Annotations[annotationTo] != "", err
+}
+
+// fill writes the members. One that is alone may start without data, as after an installation: it cannot be apart from others.
+func (r *resizer) fill(record *corev1.ConfigMap, members int) {
+	var all []string
+	for i := range members {
+		all = append(all, r.member(i)+"="+r.peerURL(i))
+	}
+	state := "existing"
+	if members == 1 {
+		state = "new"
+	}
+	record.Data = map[string]string{keyMembers: strings.Join(all, ","), keyState: state}
+}
+
+// updateRecord changes the record, and makes it first if necessary.
+func (r *resizer) updateRecord(ctx context.Context, change func(*corev1.ConfigMap)) error {
+	records := r.Client.CoreV1().ConfigMaps(r.Namespace)
+	err := retry.RetryOnConflict(retry.DefaultRetry, func() error {
+		before, err := records.Get(ctx, r.set+recordSuffix, metav1.GetOptions{})
+		missing := apierrors.IsNotFound(err)
+		if missing {
+			before, err = &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{
+				Namespace: r.Namespace, Name: r.set + recordSuffix,
+				Labels: map[string]string{labelPartOf: "tripod", labelRelease: r.Release, labelEtcd: r.etcd},
+			}}, nil
+		}
+		if err != nil {
+			return err
+		}
+		record := before.DeepCopy()
+		if record.Annotations == nil {
+			record.Annotations = map[string]string{}
+		}
+		change(record)
+		switch {
+		case missing:
+			_, err = records.Create(ctx, record, metav1.CreateOptions{})
+		case !maps.Equal(record.Annotations, before.Annotations) || !maps.Equal(record.Data, before.Data) ||
+			!slices.EqualFunc(record.OwnerReferences, before.OwnerReferences, func(a, b metav1.OwnerReference) bool { return a.UID == b.UID }):
+			_, err = records.Update(ctx, record, metav1.UpdateOptions{})
+		}
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("cannot write the ConfigMap %s: %w", r.set+recordSuffix, err)
+	}
+	return nil
+}
+
+// ownedBy has the garbage collector remove the record with the StatefulSet.
+func ownedBy(set *appsv1.StatefulSet) []metav1.OwnerReference {
+	return []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "StatefulSet", Name: set.Name, UID: set.UID}}
+}
+
+// declare makes the StatefulSet anew, with another number of members in its selector. Its pods go on.
+func (r *resizer) declare(ctx context.Context, members int) error {
+	set, err := r.Client.AppsV1().StatefulSets(r.Namespace).Get(ctx, r.set, metav1.GetOptions{})
+	if err != nil || declared(set) == members {
+		return err
+	}
+	next := &appsv1.StatefulSet{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: set.Namespace, Name: set.Name, Labels: set.Labels, Annotations: set.Annotations, ManagedFields: set.ManagedFields,
+		},
+		Spec: *set.Spec.DeepCopy(),
+	}
+	for i, e := range next.Spec.Selector.MatchExpressions {
+		if e.Key == labelMembers {
+			next.Spec.Selector.MatchExpressions[i].Values = []string{strconv.Itoa(members)}
+		}
+	}
+	data, err := json.Marshal(next)
+	if err != nil {
+		return err
+	}
+	r.Progress(fmt.Sprintf("making the StatefulSet %s anew for %d members, beside its pods", r.set, members))
+	err = r.updateRecord(ctx, func(record *corev1.ConfigMap) {
+		record.Annotations[annotationSet] = string(data)
+		record.OwnerReferences = nil // or it would go with the StatefulSet
+	})
+	if err != nil {
+		return err
+	}
+	err = r.Client.AppsV1().StatefulSets(r.Namespace).Delete(ctx, r.set, metav1.DeleteOptions{
+		Preconditions: &metav1.Preconditions{UID: &set.UID}, PropagationPolicy: ptr.To(metav1.DeletePropagationOrphan),
+	})
+	if err != nil && !apierrors.IsNotFound(err) {
+		return fmt.Errorf("cannot make the StatefulSet anew: %w", err)
+	}
+	return r.recreate(ctx)
+}
+
+// recreate finishes what declare has begun, if anything.
+func (r *resizer) recreate(ctx context.Context) error {
+	record, err := r.Client.CoreV1().ConfigMaps(r.Namespace).Get(ctx, r.set+recordSuffix, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) || err == nil && record.Annotations[annotationSet] == "" {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	next := &appsv1.StatefulSet{}
+	if err := json.Unmarshal([]byte(record.Annotations[annotationSet]), next); err != nil {
+		return fmt.Errorf("the annotation %s of the ConfigMap %s: %w", annotationSet, record.Name, err)
+	}
+	set, err := r.create(ctx, next)
+	if err != nil {
+		return err
+	}
+	if err := r.awaitPods(ctx); err != nil {
+		return err
+	}
+	return r.updateRecord(ctx, func(record *corev1.ConfigMap) {
+		delete(record.Annotations, annotationSet)
+		record.OwnerReferences = ownedBy(set)
+	})
+}
+
+// create creates the StatefulSet when the former one is gone. It returns the one that is there: one that is not being deleted may be of an
+// earlier command, or of Helm.
+func (r *resizer) create(ctx context.Context, next *appsv1.StatefulSet) (set *appsv1.StatefulSet, err error) {
+	sets, managers := r.Client.AppsV1().StatefulSets(r.Namespace), next.ManagedFields
+	next.ManagedFields = nil
+	created := false
+	err = r.poll(ctx, stopTimeout, "the StatefulSet "+r.set+" is there", func(ctx context.Context) (bool, error) {
+		if set, err = sets.Get(ctx, r.set, metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+			return err == nil && set.DeletionTimestamp == nil, err
+		}
+		set, err = sets.Create(ctx, next, metav1.CreateOptions{})
+		created = err == nil
+		return created, err
+	})
+	if err != nil || !created {
+		return set, err
+	}
+	return set, r.restoreManagers(ctx, managers, r.patchSet)
+}
+
+// awaitPods returns when the StatefulSet has taken all pods.
+func (r *resizer) awaitPods(ctx context.Context) error {
+	return r.poll(ctx, startTimeout, r.set+" has all pods", func(ctx context.Context) (bool, error) {
+		set, err := r.Client.AppsV1().StatefulSets(r.Namespace).Get(ctx, r.set, metav1.GetOptions{})
+		if err != nil {
+			return false, err
+		}
+		return set.Status.ObservedGeneration >= set.Generation && set.Status.Replicas >= ptr.Deref(set.Spec.Replicas, 1), nil
+	})
+}
