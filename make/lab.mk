@@ -15,6 +15,10 @@ e2e-join: e2e-assets test-assets kubeadm-asset $(ASSETS)/proxy-server $(ASSETS)/
 e2e-data: e2e-assets $(TOOLS)/gotestsum ## Restore a release from snapshots, and move custom resources to an etcd of their own; 6 minutes.
 	$(TOOLS)/gotestsum --format standard-verbose --packages=./e2e/data -- -count=1 -timeout 40m $(E2E_ARGS)
 
+.PHONY: e2e-resize
+e2e-resize: e2e-assets test-assets $(TOOLS)/gotestsum ## Give a release three members of etcd, and one again, under load; 6 minutes.
+	$(TOOLS)/gotestsum --format standard-verbose --packages=./e2e/resize -- -count=1 -timeout 40m $(E2E_ARGS)
+
 .PHONY: e2e-ha
 e2e-ha: e2e-assets test-assets $(TOOLS)/gotestsum ## Install the preset ha of the chart, and evict one pod of each component under load; 8 minutes.
 	$(TOOLS)/gotestsum --format standard-verbose --packages=./e2e/ha -- -count=1 -timeout 40m $(E2E_ARGS)

@@ -106,7 +106,7 @@ e2e: e2e-assets $(TOOLS)/gotestsum ## Install the chart into a kind cluster and 
 
 # The packages that start clusters; the others below e2e have unit tests.
 E2E_TESTS := ./e2e ./e2e/faults ./e2e/takeover ./e2e/extend
-E2E_LONG_TESTS := ./e2e/data ./e2e/kubeadm ./e2e/join ./e2e/upgrade ./e2e/ha ./e2e/published
+E2E_LONG_TESTS := ./e2e/data ./e2e/kubeadm ./e2e/join ./e2e/upgrade ./e2e/ha ./e2e/resize ./e2e/published
 
 .PHONY: e2e-up
 e2e-up: e2e-assets ## Create a kind cluster with Tripod in it, to try by hand.
