@@ -63,8 +63,8 @@ type Rights struct {
 
 	// looks and reads let all who wait share what one of them asks the store: the generations of all clusters, and the rights of one.
 	looks, reads singleflight.Group
-	// working are the goroutines of looks and reads, and those they start. They may outlive the request that has started them: their context is
-	// work, which Close ends.
+	// working are the goroutines of looks and reads, and those they start. They may outlive the request that has started them: their context
+	// is work, which Close ends.
 	working waitgroup.SafeWaitGroup
 	work    context.Context
 	endWork context.CancelFunc
