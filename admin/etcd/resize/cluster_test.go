@@ -46,7 +46,6 @@ const setName = "tripod-etcd"
 
 // Resources of the objects that the test makes without a client.
 var (
-	setsResource   = appsv1.SchemeGroupVersion.WithResource("statefulsets")
 	podsResource   = corev1.SchemeGroupVersion.WithResource("pods")
 	claimsResource = corev1.SchemeGroupVersion.WithResource("persistentvolumeclaims")
 	mapsResource   = corev1.SchemeGroupVersion.WithResource("configmaps")
