@@ -6,12 +6,13 @@
 .PHONY: test
 test: test-unit test-integration ## Run all tests; builds what they need.
 
-# The tests of the chart take longest, and so start first. They run helm 850 times: beside the integration tests, each of which has a dozen processes
-# at work, they once took over half an hour instead of two minutes.
+# Those that take longest start first. Some of them wait more than they compute, so three run at a time. The tests of the chart run helm 850 times:
+# beside the integration tests, each of which has a dozen processes at work, they once took over half an hour instead of two minutes.
+LONG_UNIT_TESTS := ./deploy/helm ./services/search/member ./services/search/store ./admin/etcd/split ./admin/etcd/resize
 .PHONY: test-unit
 test-unit: $(TOOLS)/gotestsum $(TOOLS)/helm $(TOOLS)/versitygw ## Run the unit tests.
 	$(TOOLS)/helm lint --strict --quiet --kube-version $(KUBE_VERSION) deploy/helm/tripod
-	$(GOTESTSUM) $(RERUN_FAILS) --packages="./deploy/helm $$(go list $(PACKAGES) | grep -v -e /tripod/test/ $(patsubst ./%,-e '/%$$',$(API_TESTS) $(E2E_TESTS) $(E2E_LONG_TESTS)) | tr '\n' ' ')" -- $(GO_TEST_FLAGS) -timeout 30m
+	$(GOTESTSUM) $(RERUN_FAILS) --packages="$(LONG_UNIT_TESTS) $$(go list $(PACKAGES) | grep -v -e /tripod/test/ $(patsubst ./%,-e '/%$$',$(API_TESTS) $(E2E_TESTS) $(E2E_LONG_TESTS)) | tr '\n' ' ')" -- $(GO_TEST_FLAGS) -p 3 -timeout 30m
 	@$(foreach program,$(OWN_TOOLS),echo 'go test: $(program)' && GOWORK=off go test -C $(program) ./... &&) true
 
 # Those that measure shares of load, or keep the machine busy, run alone, one package at a time. The others mostly wait, so more of them run at
