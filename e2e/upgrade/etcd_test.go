@@ -140,7 +140,7 @@ func serves(ctx context.Context, version string) error {
 	if err != nil {
 		return err
 	}
-	defer response.Body.Close() //nolint:errcheck // only read
+	defer response.Body.Close()
 	metrics, err := io.ReadAll(response.Body)
 	if err != nil {
 		return err

@@ -1,9 +1,10 @@
 // Copyright The Tripod Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Command skipped-tests lists why tests were skipped, and how many for each reason, in at most a dozen lines. It fails if a package failed outside of its tests, as
-// when its TestMain cannot start a cluster: gotestsum runs such a package once more, without any test, and takes that for a success. The
-// command reads the output of `go test -json` from a file, which its argument or, as gotestsum has it, GOTESTSUM_JSONFILE names.
+// Command skipped-tests lists why tests were skipped, and how many for each reason, in at most a dozen lines. It fails if a package failed
+// outside of its tests, as when its TestMain cannot start a cluster: gotestsum runs such a package once more, without any test, and takes
+// that for a success. The command reads the output of `go test -json` from a file, which its argument or, as gotestsum has it,
+// GOTESTSUM_JSONFILE names.
 package main
 
 import (

@@ -303,7 +303,7 @@ func (m *Controller) start(ctx context.Context, name string, r *running) {
 	}()
 }
 
-// stopTime is how long a reconciliation waits for members to end. Requests of a slow cluster that client-go does not cancel may take longer.
+// stopTime is how long reconciliation waits for members to end. Requests of a slow cluster that client-go does not cancel may last longer.
 const stopTime = time.Second
 
 // ended has a member end, and reports whether it has when it does or the context ends. One that takes its time keeps no other waiting.
