@@ -131,8 +131,8 @@ func (e *unusableError) Error() string {
 }
 
 // follow reports how far search is with a cluster until all of it is copied. It fails if search cannot use its PediaCluster for longer than
-// patience: what this names may be so new that search has not read it yet.
-func follow(ctx context.Context, clusters dynamic.ResourceInterface, name string, patience time.Duration, report func(string)) error {
+// waitTimeout: what this names may be so new that search has not read it yet.
+func follow(ctx context.Context, clusters dynamic.ResourceInterface, name string, waitTimeout time.Duration, report func(string)) error {
 	shown, usable := "", time.Now()
 	for {
 		cluster, err := look(ctx, clusters, name)
@@ -150,7 +150,7 @@ func follow(ctx context.Context, clusters dynamic.ResourceInterface, name string
 			}
 			if !p.invalid {
 				usable = time.Now()
-			} else if time.Since(usable) >= patience {
+			} else if time.Since(usable) >= waitTimeout {
 				return &unusableError{name, p.message}
 			}
 		}

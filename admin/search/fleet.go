@@ -46,8 +46,8 @@ const (
 const (
 	// maxName bounds names of clusters: those of objects that belong to one are longer.
 	maxName = 200
-	// patience is how long search may take to read a new Secret, and the role that lets it.
-	patience = 30 * time.Second
+	// waitTimeout is how long search may take to read a new Secret, and the role that lets it.
+	waitTimeout = 30 * time.Second
 	// searchUser is the user as which search reads Secrets.
 	searchUser = "system:tripod:search"
 )
@@ -332,7 +332,7 @@ func (f *Fleet) putCluster(ctx context.Context, hub *side, one *Added, name stri
 // await waits until a cluster is copied, and takes it back if search cannot use it.
 func (f *Fleet) await(ctx context.Context, one *Added) error {
 	clusters := f.hub.client.Resource(clusterResource)
-	err := follow(ctx, clusters, one.Name, patience, func(line string) { f.Progress(one.Name + ": " + line) })
+	err := follow(ctx, clusters, one.Name, waitTimeout, func(line string) { f.Progress(one.Name + ": " + line) })
 	if unusable := (*unusableError)(nil); errors.As(err, &unusable) {
 		err = withLeft(fmt.Errorf("%w; search must run with --secret-namespace %s", err, f.SecretNamespace), undo(ctx, one.Changes))
 	}

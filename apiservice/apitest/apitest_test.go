@@ -138,7 +138,7 @@ func TestWhatIsWrongIsSaid(t *testing.T) {
 	}{
 		"a service that Main does not know":   {apitest.Options{}, other, "the test binary does not know the service \"other\": write func TestMain"},
 		"a tripod that does not start":        {apitest.Options{Program: silent}, clock(), "`tripod up` ended: exit status 3\nno room"},
-		"a flag that the service has not":     {apitest.Options{Args: []string{"--colour=red"}, Patience: 20 * time.Second}, clock(), "unknown flag: --colour"},
+		"a flag that the service has not":     {apitest.Options{Args: []string{"--colour=red"}, Timeout: 20 * time.Second}, clock(), "unknown flag: --colour"},
 		"a replica that does not exist":       {apitest.Options{}, clock(), "there is no replica clock-7"},
 		"a flag that tripod up does not know": {apitest.Options{UpArgs: []string{"--colour=red"}}, clock(), "unknown flag: --colour"},
 	} {

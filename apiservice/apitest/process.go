@@ -65,12 +65,12 @@ func (p *process) output() string {
 	return p.text.String()
 }
 
-// stop ends the process in order, and kills it if that takes longer than patience.
-func (p *process) stop(patience time.Duration) {
+// stop ends the process in order, and kills it if that takes longer than waitTimeout.
+func (p *process) stop(waitTimeout time.Duration) {
 	_ = p.command.Process.Signal(syscall.SIGTERM) // it may have ended
 	select {
 	case <-p.ended:
-	case <-time.After(patience):
+	case <-time.After(waitTimeout):
 		_ = p.command.Process.Kill()
 		<-p.ended
 	}

@@ -29,8 +29,8 @@ const (
 	// interval is the pause between two requests of the test that wait for something, and statusInterval that between two looks at all
 	// processes, which start a program.
 	interval, statusInterval = 20 * time.Millisecond, 200 * time.Millisecond
-	// defaultPatience bounds each wait. A busy machine takes long to start a dozen processes.
-	defaultPatience = 3 * time.Minute
+	// defaultTimeout bounds each wait. A busy machine takes long to start a dozen processes.
+	defaultTimeout = 3 * time.Minute
 	// shownLines is how much of a log a test that fails shows.
 	shownLines = 30
 )
@@ -45,8 +45,8 @@ type Options struct {
 	UpArgs []string
 	// Program is the path of the program tripod. It is the one in the PATH if empty.
 	Program string
-	// Patience bounds each wait of the test for the API. It is 3 minutes if zero.
-	Patience time.Duration
+	// Timeout bounds each wait of the test for the API. It is 3 minutes if zero.
+	Timeout time.Duration
 }
 
 // API is a running Kubernetes API with a service behind it. Its methods end the test if they fail.
@@ -71,7 +71,7 @@ func Start(t testing.TB, service apiservice.Service) *API {
 // test, which shows the end of the logs if it failed.
 func (o Options) Start(t testing.TB, service apiservice.Service) *API {
 	t.Helper()
-	o.Replicas, o.Patience = cmp.Or(o.Replicas, 1), cmp.Or(o.Patience, defaultPatience)
+	o.Replicas, o.Timeout = cmp.Or(o.Replicas, 1), cmp.Or(o.Timeout, defaultTimeout)
 	a := &API{t: t, service: service, options: o}
 	if err := a.start(); err != nil {
 		t.Fatalf("apitest: %v", err)
@@ -141,15 +141,15 @@ func (a *API) startUp(dir string) error {
 		if a.t.Failed() {
 			a.showLogs()
 		}
-		a.up.stop(a.options.Patience)
+		a.up.stop(a.options.Timeout)
 	})
 	select {
 	case <-a.up.announced:
 		return nil
 	case <-a.up.ended:
 		return fmt.Errorf("`tripod up` ended: %w\n%s", a.up.err, a.up.output())
-	case <-time.After(a.options.Patience):
-		return fmt.Errorf("Tripod is not ready after %s\n%s", a.options.Patience, a.up.output())
+	case <-time.After(a.options.Timeout):
+		return fmt.Errorf("Tripod is not ready after %s\n%s", a.options.Timeout, a.up.output())
 	}
 }
 
@@ -176,10 +176,10 @@ func (a *API) awaitService() error {
 	return nil
 }
 
-// wait looks again until there is no error. It returns the last one if the instance ends, or the patience.
+// wait looks again until there is no error. It returns the last one if the instance or the timeout ends.
 func (a *API) wait(every time.Duration, look func(context.Context) error) error {
 	var last error
-	err := wait.PollUntilContextTimeout(a.t.Context(), every, a.options.Patience, true, func(ctx context.Context) (bool, error) {
+	err := wait.PollUntilContextTimeout(a.t.Context(), every, a.options.Timeout, true, func(ctx context.Context) (bool, error) {
 		select {
 		case <-a.up.ended:
 			return false, fmt.Errorf("`tripod up` ended: %w\n%s", a.up.err, a.up.output())
@@ -191,7 +191,7 @@ func (a *API) wait(every time.Duration, look func(context.Context) error) error 
 		return last == nil, nil
 	})
 	if wait.Interrupted(err) {
-		return fmt.Errorf("%w (after %s)", last, a.options.Patience)
+		return fmt.Errorf("%w (after %s)", last, a.options.Timeout)
 	}
 	return err
 }

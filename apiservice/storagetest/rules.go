@@ -26,8 +26,8 @@ import (
 	kubetest "k8s.io/apiserver/pkg/storage/testing"
 )
 
-// patience is how long a test waits for an event.
-const patience = 30 * time.Second
+// waitTimeout is how long a test waits for an event.
+const waitTimeout = 30 * time.Second
 
 const namespace = "test"
 
@@ -95,8 +95,8 @@ func next(t *testing.T, w watch.Interface) watch.Event {
 	case event, ok := <-w.ResultChan():
 		require.True(t, ok, "the watch has ended")
 		return event
-	case <-time.After(patience):
-		require.FailNow(t, "no event", "after %s", patience)
+	case <-time.After(waitTimeout):
+		require.FailNow(t, "no event", "after %s", waitTimeout)
 	}
 	return watch.Event{}
 }

@@ -66,8 +66,8 @@ func shareAPort(t *testing.T, serve ...func(net.Listener)) string {
 }
 
 // unanswered opens connections all at once, and counts those that no server answers. It is done when all are answered, or when none is for
-// as long as patience.
-func unanswered(t *testing.T, connections int, address string, patience time.Duration) (count int) {
+// as long as waitTimeout.
+func unanswered(t *testing.T, connections int, address string, waitTimeout time.Duration) (count int) {
 	t.Helper()
 	open := make([]net.Conn, connections)
 	for i := range open {
@@ -92,7 +92,7 @@ func unanswered(t *testing.T, connections int, address string, patience time.Dur
 			if answered == connections {
 				return 0
 			}
-		case <-time.After(patience):
+		case <-time.After(waitTimeout):
 			return connections - answered
 		}
 	}

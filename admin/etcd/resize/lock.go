@@ -23,8 +23,8 @@ const (
 	leaseDuration = 15 * time.Second
 	renewDeadline = 10 * time.Second
 	retryPeriod   = 2 * time.Second
-	// lockPatience is long enough for the Lease of a command that was killed to end.
-	lockPatience = leaseDuration + 3*retryPeriod
+	// lockTimeout is long enough for the Lease of a command that was killed to end.
+	lockTimeout = leaseDuration + 3*retryPeriod
 )
 
 var (
@@ -42,13 +42,13 @@ func (r *resizer) locked(ctx context.Context, work func(context.Context) error) 
 	var ended chan struct{} // of the work, if it has begun
 	var result error
 	over := false
-	patience := time.AfterFunc(lockPatience, func() { cancel(errHeld) })
-	defer patience.Stop()
+	late := time.AfterFunc(lockTimeout, func() { cancel(errHeld) })
+	defer late.Stop()
 	waiting := time.AfterFunc(retryPeriod, func() { r.Progress("waiting for a resize that is in progress, or was stopped a moment ago") })
 	defer waiting.Stop()
 	begin := func(held context.Context) {
 		mu.Lock()
-		if over || !patience.Stop() {
+		if over || !late.Stop() {
 			mu.Unlock()
 			return
 		}

@@ -30,8 +30,8 @@ const PauseTTL = 10 * time.Second
 // ahead is how many revisions the target is raised beyond the source while writes go on. A fifth of it must be left when they pause.
 const ahead = 5000
 
-// lockPatience is how much longer than the lock of a move that has died the next move waits.
-const lockPatience = 5 * time.Second
+// lockTimeout is how much longer than the lock of a move that has died the next move waits.
+const lockTimeout = 5 * time.Second
 
 // errReplicasFirst is what to do if no replica would use the etcd.
 var errReplicasFirst = errors.New(
@@ -307,7 +307,7 @@ func (m *move) lock(ctx context.Context) (unlock func(), err error) {
 // lockOne returns the lock of an etcd. It waits until the lock of a move that has died ends.
 func (m *move) lockOne(ctx context.Context, etcd *clientv3.Client, lease clientv3.LeaseID) (clientv3.Cmp, error) {
 	held := errors.New("another move of this group is under way")
-	for until := time.Now().Add(m.PauseTTL + lockPatience); ; {
+	for until := time.Now().Add(m.PauseTTL + lockTimeout); ; {
 		answer, err := etcd.Txn(ctx).
 			If(clientv3.Compare(clientv3.CreateRevision(m.keys.Mover), "=", 0), m.unchanged(etcd)).
 			Then(clientv3.OpPut(m.keys.Mover, m.To, clientv3.WithLease(lease))).

@@ -70,8 +70,8 @@ type Store struct {
 	versioner storage.APIObjectVersioner
 	keep      Keep
 	write     Write
-	// patience is how long a write may take, with its wait for the others before it. It is 0 without write.
-	patience time.Duration
+	// waitTimeout is how long a write may take, with its wait for the others before it. It is 0 without write.
+	waitTimeout time.Duration
 
 	// writing has room for one value, that of what writes. It is locked before mu, and held while keep or write works. It is a channel, so
 	// that the wait for it can end.
@@ -141,9 +141,11 @@ type Write func(ctx context.Context, key string, revision int64, data []byte) (i
 // ErrSlow is the cause of the end of a context for a [Write] that has taken longer than it may, and not longer than its client waits.
 var ErrSlow = errors.New("the database takes too long")
 
-// WriteTo makes the store a copy of a database, which gives no revision to two changes. A write takes at most patience. WriteTo is called
-// before anything else uses the store.
-func (s *Store) WriteTo(write Write, patience time.Duration) { s.write, s.patience = write, patience }
+// WriteTo makes the store a copy of a database, which gives no revision to two changes. A write takes at most waitTimeout. WriteTo is
+// called before anything else uses the store.
+func (s *Store) WriteTo(write Write, waitTimeout time.Duration) {
+	s.write, s.waitTimeout = write, waitTimeout
+}
 
 // lock waits until nothing else writes, or the context ends.
 func (s *Store) lock(ctx context.Context) error {
@@ -226,9 +228,9 @@ func (s *Store) commit(client context.Context, key string, old *entry, data []by
 		}
 	}
 	ctx := client
-	if s.patience > 0 {
+	if s.waitTimeout > 0 {
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeoutCause(client, s.patience, ErrSlow)
+		ctx, cancel = context.WithTimeoutCause(client, s.waitTimeout, ErrSlow)
 		defer cancel()
 	}
 	if err := s.lock(ctx); err != nil {

@@ -18,8 +18,8 @@ import (
 )
 
 const (
-	// patience is how long a write, a look or a compaction may take.
-	patience = 10 * time.Second
+	// waitTimeout is how long a write, a look or a compaction may take.
+	waitTimeout = 10 * time.Second
 	// batch is how many changes are read at once.
 	batch = 500
 )
@@ -70,7 +70,7 @@ func (s *store) restart(ctx context.Context) error {
 
 // sync has the store apply what others have written.
 func (s *store) sync(client context.Context) error {
-	ctx, cancel := context.WithTimeout(client, patience)
+	ctx, cancel := context.WithTimeout(client, waitTimeout)
 	defer cancel()
 	current, _, err := s.log.state(ctx)
 	if err == nil && current != s.Current() {
@@ -198,7 +198,7 @@ func (s *store) shorten(ctx context.Context) error {
 	if followed < int64(surplus(kept)) {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := context.WithTimeout(ctx, waitTimeout)
 	defer cancel()
 	oldest, err := s.log.oldest(ctx, kept)
 	if err == nil && oldest > 0 {

@@ -66,8 +66,8 @@ func (o Options) Open(r storages.Resource) (storage.Interface, func(), error) {
 		return nil, nil, err
 	}
 	s := &store{Store: kept, log: &changeLog{db: o.DB, table: o.Table, resource: r.GroupResource.String()}, options: o}
-	kept.WriteTo(s.write, patience)
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	kept.WriteTo(s.write, waitTimeout)
+	ctx, cancel := context.WithTimeout(context.Background(), waitTimeout)
 	defer cancel()
 	if err := errors.Join(s.log.create(ctx), s.begin(ctx)); err != nil {
 		kept.Close()

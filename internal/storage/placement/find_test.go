@@ -69,7 +69,7 @@ func TestARecordInTheSharedEtcdAloneMovesNothing(t *testing.T) {
 			state, err := keysOfTest.Read(t.Context(), e.own)
 			require.NoError(t, err)
 			put(t, e.shared, Record{Own: true, Move: state.Record.Move})
-			require.Eventually(t, func() bool { return create(t, starting, "b") == nil }, patience, 10*time.Millisecond)
+			require.Eventually(t, func() bool { return create(t, starting, "b") == nil }, waitTimeout, 10*time.Millisecond)
 			assert.Len(t, list(t, starting).Items, 52)
 			// And a move back is followed.
 			put(t, e.own, Record{Move: state.Record.Move})
@@ -93,12 +93,12 @@ func TestAMoveWhoseSwitchIsUndoneLeavesOneEtcd(t *testing.T) {
 	require.False(t, has(t, e.own))
 
 	put(t, e.own, Record{Own: true, Move: "first"})
-	for n, end := 0, time.Now().Add(patience); err == nil && time.Now().Before(end); n++ {
+	for n, end := 0, time.Now().Add(waitTimeout); err == nil && time.Now().Before(end); n++ {
 		err = create(t, running, fmt.Sprintf("b-%d", n))
 	}
 	requireUnavailable(t, err, "the API group example.com is unavailable")
 	put(t, e.shared, Record{Own: true, Move: "first"})
-	require.Eventually(t, func() bool { return create(t, running, "d") == nil }, patience, 10*time.Millisecond)
+	require.Eventually(t, func() bool { return create(t, running, "d") == nil }, waitTimeout, 10*time.Millisecond)
 	require.True(t, has(t, e.own))
 }
 
@@ -241,7 +241,7 @@ func TestAWatchEndsWithItsContext(t *testing.T) {
 		from.Action(watch.Added, eventAt(at.here.Load()))
 	}
 	cancel()
-	require.Eventually(t, from.IsStopped, patience, time.Millisecond)
+	require.Eventually(t, from.IsStopped, waitTimeout, time.Millisecond)
 }
 
 func BenchmarkGet(b *testing.B) {

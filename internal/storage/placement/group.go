@@ -47,9 +47,9 @@ type Groups struct {
 
 	mu     sync.Mutex
 	byName map[string]*group
-	// farthest is another farthest, and patience another findTimeout, if not 0.
-	farthest int64
-	patience time.Duration
+	// farthest is another farthest, and waitTimeout another findTimeout, if not 0.
+	farthest    int64
+	waitTimeout time.Duration
 }
 
 // group is an API group.
@@ -142,7 +142,7 @@ func (g *group) place(ctx context.Context) (*place, error) {
 		return nil, g.failed
 	}
 	// Others wait for the same, so it goes on if this client goes away.
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cmp.Or(g.patience, findTimeout))
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cmp.Or(g.waitTimeout, findTimeout))
 	defer cancel()
 	found, revision, err := g.find(ctx)
 	if err != nil {

@@ -36,9 +36,9 @@ import (
 )
 
 const (
-	groupName = "example.com"
-	directory = "/example.com/boats"
-	patience  = time.Minute
+	groupName   = "example.com"
+	directory   = "/example.com/boats"
+	waitTimeout = time.Minute
 )
 
 var keysOfTest = KeysOf("/registry", groupName)
@@ -62,7 +62,7 @@ func configOf(client *clientv3.Client) storagebackend.Config {
 func (e etcds) groups(t *testing.T, hasOwn bool) *Groups {
 	t.Helper()
 	shared, own := configOf(e.shared), configOf(e.own)
-	groups := &Groups{Clients: &etcdclient.Clients{}, Shared: shared, Name: "extensions-big", patience: time.Minute, Own: func(string) (storagebackend.Config, bool) {
+	groups := &Groups{Clients: &etcdclient.Clients{}, Shared: shared, Name: "extensions-big", waitTimeout: time.Minute, Own: func(string) (storagebackend.Config, bool) {
 		return own, hasOwn
 	}}
 	// An etcd waits for the watches of its clients when it ends.
@@ -172,7 +172,7 @@ func (e etcds) requireReader(t *testing.T) {
 	require.Eventually(t, func() bool {
 		state, err := keysOfTest.Read(t.Context(), e.own)
 		return err == nil && state.Reader == "extensions-big"
-	}, patience, 10*time.Millisecond)
+	}, waitTimeout, 10*time.Millisecond)
 }
 
 func TestAGroupDoesNotGoWhereAMoveHasLeftObjects(t *testing.T) {
@@ -313,7 +313,7 @@ func requireAdded(t *testing.T, s storage.Interface, version, name string) {
 // first returns the first event of a watch.
 func first(t *testing.T, s storage.Interface, version string) watch.Event {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), waitTimeout)
 	defer cancel()
 	watching, err := s.Watch(ctx, directory, storage.ListOptions{ResourceVersion: version, Recursive: true, Predicate: storage.Everything})
 	require.NoError(t, err)
@@ -374,7 +374,7 @@ func TestAReplicaFollowsAMove(t *testing.T) {
 	for event := range watching.ResultChan() {
 		t.Errorf("%s event", event.Type)
 	}
-	require.Eventually(t, func() bool { return create(t, s, "b") == nil }, patience, 10*time.Millisecond, "writes go on")
+	require.Eventually(t, func() bool { return create(t, s, "b") == nil }, waitTimeout, 10*time.Millisecond, "writes go on")
 	assert.True(t, has(t, e.own))
 	again, err := s.Watch(t.Context(), directory, storage.ListOptions{ResourceVersion: before, Recursive: true, Predicate: storage.Everything})
 	require.NoError(t, err)
@@ -385,7 +385,7 @@ func TestAReplicaFollowsAMove(t *testing.T) {
 	assert.True(t, apierrors.IsResourceExpired(s.GetList(t.Context(), directory, exact, &unstructured.UnstructuredList{})))
 
 	e.move(t, Record{Move: "second", Floor: floor})
-	require.Eventually(t, func() bool { return create(t, s, "c") == nil }, patience, 10*time.Millisecond, "writes go on")
+	require.Eventually(t, func() bool { return create(t, s, "c") == nil }, waitTimeout, 10*time.Millisecond, "writes go on")
 	assert.Len(t, list(t, s).Items, 2, "a and c in the shared etcd")
 }
 
@@ -442,7 +442,7 @@ func TestAReadThatTheObjectsLeaveIsRepeated(t *testing.T) {
 					return interrupted{made, func() { before() }}, destroy, err
 				}
 				require.NoError(t, s.Get(t.Context(), directory+"/a", storage.GetOptions{}, &unstructured.Unstructured{}))
-				require.Eventually(t, func() bool { return s.ReadinessCheck() == nil }, patience, 10*time.Millisecond)
+				require.Eventually(t, func() bool { return s.ReadinessCheck() == nil }, waitTimeout, 10*time.Millisecond)
 				before = move
 				read(t, s)
 				assert.True(t, placed.made.place.own)
@@ -477,7 +477,7 @@ func TestWhatAMoveDeletesIsNotGone(t *testing.T) {
 					}
 					s := e.storageWith(t, e.groups(t, !from.without), cached)
 					require.NoError(t, create(t, s, "a"))
-					require.Eventually(t, func() bool { return s.ReadinessCheck() == nil }, patience, 10*time.Millisecond)
+					require.Eventually(t, func() bool { return s.ReadinessCheck() == nil }, waitTimeout, 10*time.Millisecond)
 					watching, err := s.Watch(t.Context(), directory, storage.ListOptions{
 						ResourceVersion: list(t, s).GetResourceVersion(), Recursive: true, Predicate: storage.Everything,
 					})
@@ -632,7 +632,7 @@ func TestAGroupThatIsNotUsedIsForgotten(t *testing.T) { //nolint:paralleltest //
 	}
 	assert.Empty(t, groups.byName)
 	require.Error(t, following.Err())
-	require.Eventually(t, func() bool { return !strings.Contains(goroutines(), "(*place).follow") }, patience, 10*time.Millisecond)
+	require.Eventually(t, func() bool { return !strings.Contains(goroutines(), "(*place).follow") }, waitTimeout, 10*time.Millisecond)
 	use("group7.example.com", "boats")()
 }
 

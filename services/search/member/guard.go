@@ -33,7 +33,7 @@ const (
 	// largeDiscovery are the bytes, and manyObjects the objects, of a round from which on it waits for memory. manyVersions are the objects of
 	// a document that may be one of groups: client-go then asks about all of their versions at once.
 	largeDiscovery, manyObjects, manyVersions = 1 << 20, 10_000, 300
-	// maxDelays is how many times the patience of search the answers of a round may take to begin in all.
+	// maxDelays is how many times waitTimeout the answers of a round may take to begin in all.
 	maxDelays = 5
 )
 
@@ -133,15 +133,15 @@ func (r *round) ask(end context.CancelCauseFunc) (stop func() bool, err error) {
 
 // awaits is called when a request is sent, and what it returns when the answer begins. A member of which search has a large document may
 // take its time for the beginning of few others: an API server behind it may be slow.
-func (r *round) awaits(patience time.Duration) (answered func()) {
+func (r *round) awaits(waitTimeout time.Duration) (answered func()) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	permit, began := r.permit, time.Now()
 	if permit == nil {
 		return func() {}
 	}
-	free := patience
-	if r.delays > maxDelays*patience {
+	free := waitTimeout
+	if r.delays > maxDelays*waitTimeout {
 		free = 0
 	}
 	counts := time.AfterFunc(free, permit.awaits)
@@ -267,7 +267,7 @@ func (g *guard) RoundTrip(req *http.Request) (*http.Response, error) {
 			return nil, err
 		}
 		defer stop()
-		answered = g.round.awaits(g.patience)
+		answered = g.round.awaits(g.waitTimeout)
 	}
 	var resp *http.Response
 	var err error

@@ -390,7 +390,7 @@ func (m *meter) makeRoom() (err error) {
 		return nil
 	}
 	if m.count > tinyObject && m.slot == nil && !m.decides {
-		if m.slot, err = m.limiter.slot(m.ctx, m.group, func() { m.slow.hurry(m.limiter.patience) }); err != nil {
+		if m.slot, err = m.limiter.slot(m.ctx, m.group, func() { m.slow.hurry(m.limiter.waitTimeout) }); err != nil {
 			return err
 		}
 	}

@@ -79,8 +79,8 @@ type Limiter struct {
 	decoders chan struct{}
 	// slow is the one of large that all members have which have lost their pace.
 	slow *slots
-	// patience, listTime, writeTime and endTime are the constants, except in tests.
-	patience, listTime, writeTime, endTime time.Duration
+	// waitTimeout, listTime, writeTime and endTime are the constants, except in tests.
+	waitTimeout, listTime, writeTime, endTime time.Duration
 
 	mu sync.Mutex
 	// parties are those of members that exist.
@@ -167,7 +167,7 @@ func NewLimiter(limits Limits) (*Limiter, error) {
 	larges := int(limits.memoryOfLarge() / (memoryOfText * limits.largest()))
 	return &Limiter{
 		Limits: limits, memory: semaphore.NewWeighted(limits.memoryOfBatches()), large: newSlots(larges, larges), slow: newSlots(1, 1),
-		largeOfRights: newSlots(1, 1), patience: patience, listTime: listTime, writeTime: writeTime, endTime: endTime,
+		largeOfRights: newSlots(1, 1), waitTimeout: waitTimeout, listTime: listTime, writeTime: writeTime, endTime: endTime,
 		slots: newSlots(allSlots, allSlots), watches: newSteadySlots(limits.Watches),
 		decoders:   make(chan struct{}, max(1, runtime.GOMAXPROCS(0)-1)),
 		allowances: map[string]*allowance{}, parties: map[parties.Party]weak.Pointer[partyLimiter]{},

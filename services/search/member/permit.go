@@ -13,8 +13,8 @@ import (
 )
 
 const (
-	// patience is how long a member may hold a permit between two looks at its pace, which is in bytes a second.
-	patience, pace = 2 * time.Second, 64 << 10
+	// waitTimeout is how long a member may hold a permit between two looks at its pace, which is in bytes a second.
+	waitTimeout, pace = 2 * time.Second, 64 << 10
 	// distrust is for how long a member waits behind others with large objects after it has lost its pace.
 	distrust = 10 * time.Minute
 	// rightsTime is how long a member may take for a large object that decides what readers see, before it waits behind others with it.
@@ -65,7 +65,7 @@ func (e *memberLimiter) holdLarge(ctx context.Context, lost context.CancelCauseF
 	if !p.slow && e.permits == e.largeOfRights {
 		p.most = rightsTime
 	}
-	p.looks = attention.AfterFunc(e.patience, p.look)
+	p.looks = attention.AfterFunc(e.waitTimeout, p.look)
 	return p, nil
 }
 
@@ -124,9 +124,9 @@ func (p *permit) look() (again time.Duration) {
 	}
 	p.elapse()
 	// The timer counts only the time in which search had a processor. If it had none, what has come waits to be read.
-	p.asked = min(p.asked, p.limiter.patience)
+	p.asked = min(p.asked, p.limiter.waitTimeout)
 	// A time in which search was busy for the most part says nothing.
-	keeps := p.asked < p.limiter.patience/2 || float64(p.bytes) >= pace*p.asked.Seconds()
+	keeps := p.asked < p.limiter.waitTimeout/2 || float64(p.bytes) >= pace*p.asked.Seconds()
 	p.total += p.asked
 	late := p.most > 0 && p.total > p.most
 	if p.bytes, p.asked = 0, 0; late || !keeps {
@@ -143,7 +143,7 @@ func (p *permit) look() (again time.Duration) {
 			return 0
 		}
 	}
-	return p.limiter.patience
+	return p.limiter.waitTimeout
 }
 
 // becomeSlow makes the permit the one for slow members, if that is free. The caller has locked the permit.

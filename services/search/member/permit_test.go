@@ -22,7 +22,7 @@ import (
 // stand has search wait for the holder of a permit, and look at its pace.
 func stand(p *permit) {
 	p.awaits()
-	p.since = time.Now().Add(-p.limiter.patience)
+	p.since = time.Now().Add(-p.limiter.waitTimeout)
 	p.look()
 	p.came(0)
 }
@@ -30,7 +30,7 @@ func stand(p *permit) {
 // TestAMemberWithoutPaceWaitsBehindOthers has two members stop in a large object, beside one that does not.
 func TestAMemberWithoutPaceWaitsBehindOthers(t *testing.T) {
 	limiter := newLimiter(t, nil)
-	limiter.patience = time.Hour // the test looks
+	limiter.waitTimeout = time.Hour // the test looks
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
 	first, second, honest := limiter.forMember(), limiter.forMember(), limiter.forMember()
@@ -56,8 +56,8 @@ func TestAMemberWithoutPaceWaitsBehindOthers(t *testing.T) {
 	require.NoError(t, err)
 	for range 3 {
 		quick.awaits()
-		quick.since = time.Now().Add(-limiter.patience)
-		quick.came(int(1.01 * pace * limiter.patience.Seconds()))
+		quick.since = time.Now().Add(-limiter.waitTimeout)
+		quick.came(int(1.01 * pace * limiter.waitTimeout.Seconds()))
 		quick.look()
 	}
 	quick.complete()
@@ -79,7 +79,7 @@ func TestAMemberWithoutPaceWaitsBehindOthers(t *testing.T) {
 // A member is not slow because search has no processor for what it sends.
 func TestTheTimeOfSearchIsNotThatOfTheMember(t *testing.T) {
 	limiter := newLimiter(t, nil)
-	limiter.patience = time.Hour // the test looks
+	limiter.waitTimeout = time.Hour // the test looks
 	other, honest := limiter.forMember(), limiter.forMember()
 	slow, err := other.holdLarge(t.Context(), nil)
 	require.NoError(t, err)
@@ -113,10 +113,10 @@ func TestAMemberIsNotSlowWhileSearchIsStopped(t *testing.T) {
 	permit.read = false
 	permit.awaits()
 	permit.since = time.Now().Add(-time.Hour)
-	permit.came(int(1.01 * pace * limiter.patience.Seconds()))
-	assert.Equal(t, limiter.patience, permit.look(), "again")
+	permit.came(int(1.01 * pace * limiter.waitTimeout.Seconds()))
+	assert.Equal(t, limiter.waitTimeout, permit.look(), "again")
 	assert.Nil(t, e.lostPace.Load())
-	assert.Equal(t, limiter.patience, permit.total)
+	assert.Equal(t, limiter.waitTimeout, permit.total)
 }
 
 // TestMembersThatStopInLargeObjectsKeepNoOtherWaiting has many members take what all need to read large objects, documents and discovery,
@@ -142,7 +142,7 @@ func TestMembersThatStopInLargeObjectsKeepNoOtherWaiting(t *testing.T) {
 				fmt.Fprintf(w, `{"metadata":{"resourceVersion":"1"},"items":[{"a":"%s"},{"a":"%s"},{"a":"%s"}]}`, large, large, large)
 			}))
 			defer honest.Close()
-			// Until then, liars would hold what they have. A process that has no processor takes longer to lose its patience.
+			// Until then, liars would hold what they have. A process that has no processor takes longer to lose its waitTimeout.
 			limiter := newLimiter(t, func(l *Limits) { l.Timeout = 5 * time.Minute })
 			ctx, cancel := context.WithTimeout(t.Context(), limiter.Timeout-time.Minute)
 			liar := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
@@ -253,19 +253,19 @@ func TestAMemberHoldsNothingBeforeItAnswers(t *testing.T) {
 // TestAnswersOfDiscoveryBeginSoon holds that a round that takes memory may wait for the beginning of few answers.
 func TestAnswersOfDiscoveryBeginSoon(t *testing.T) {
 	limiter := newLimiter(t, nil)
-	limiter.patience = time.Hour // the test looks
+	limiter.waitTimeout = time.Hour // the test looks
 	e := limiter.forMember()
 	e.round.begin(t.Context())
 	defer e.round.end()
-	e.round.awaits(limiter.patience)()
+	e.round.awaits(limiter.waitTimeout)()
 	assert.Zero(t, e.round.delays, "it takes no memory yet")
 	require.NoError(t, e.round.hold(t.Context(), e, true))
-	answered := e.round.awaits(limiter.patience)
+	answered := e.round.awaits(limiter.waitTimeout)
 	assert.Zero(t, e.round.permit.waits)
 	answered()
 	assert.Positive(t, e.round.delays)
-	e.round.delays = maxDelays*limiter.patience + 1
-	answered = e.round.awaits(limiter.patience)
+	e.round.delays = maxDelays*limiter.waitTimeout + 1
+	answered = e.round.awaits(limiter.waitTimeout)
 	require.Eventually(t, func() bool {
 		e.round.permit.mu.Lock()
 		defer e.round.permit.mu.Unlock()
@@ -286,7 +286,7 @@ func TestASmallDocumentNeedsNoPermit(t *testing.T) {
 // permit.
 func TestAPermitHasATime(t *testing.T) {
 	limiter := newLimiter(t, nil)
-	limiter.patience = time.Hour // the test looks
+	limiter.waitTimeout = time.Hour // the test looks
 	e := limiter.forMember()
 	var why error
 	lost := func(err error) { why = err }

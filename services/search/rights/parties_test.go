@@ -158,7 +158,7 @@ func TestWhoReadsBesideTheFirstToGiveWayComparesNoMembers(t *testing.T) {
 	require.Positive(t, over)
 	require.Same(t, most, candidates[0].member)
 	assert.Zero(t, testing.AllocsPerRun(10, func() { p.makeRoom(reader) }))
-	reader.add(reader, r.limits.all/patienceParts+1)
+	reader.add(reader, r.limits.all/recheckParts+1)
 	before := p.asOf
 	p.makeRoom(reader)
 	assert.Greater(t, p.asOf, before, "it has much more by now")

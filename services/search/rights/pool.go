@@ -42,8 +42,8 @@ type taken struct {
 	home  bool
 }
 
-// patienceParts is the part of the memory that may be taken until members are compared again.
-const patienceParts = 256
+// recheckParts is the part of the memory that may be taken until members are compared again.
+const recheckParts = 256
 
 // steps is in how many steps the memory of all clusters would be closed. A step closes at least one namespace.
 const steps = 64
@@ -200,7 +200,7 @@ func (p *pool) looks(reader *clusterRights, limit int) bool {
 	if p.used <= limit {
 		return false
 	}
-	if reader != nil && p.awaited != nil && p.awaited != reader && p.used <= p.asOf+limit/patienceParts {
+	if reader != nil && p.awaited != nil && p.awaited != reader && p.used <= p.asOf+limit/recheckParts {
 		return false
 	}
 	p.awaited = nil

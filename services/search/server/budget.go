@@ -42,7 +42,7 @@ const smallShare = 64
 // others, and up to seven leave 1/(n+1). The ServiceAccounts of a namespace count as one user: a user who may create one may create many.
 type budget struct {
 	max, page, largest int64
-	patience           time.Duration
+	waitTimeout        time.Duration
 
 	mu    sync.Mutex
 	used  int64
@@ -54,7 +54,7 @@ type budget struct {
 func newBudget(bytes int64) *budget {
 	legacyregistry.Register(refusedAnswers) //nolint:errcheck // it is registered
 	return &budget{
-		max: bytes, page: pageBytes, largest: min(maxAnswer, bytes/2), patience: budgetTimeout, users: map[string]int64{},
+		max: bytes, page: pageBytes, largest: min(maxAnswer, bytes/2), waitTimeout: budgetTimeout, users: map[string]int64{},
 	}
 }
 
@@ -103,7 +103,7 @@ const mostRuns = 8
 // once there is as much memory as it has asked for: no search waits for memory with a connection of the database, which all others need.
 func (h *held) search(run func() error) error {
 	before := h.charged
-	late := time.NewTimer(h.patience)
+	late := time.NewTimer(h.waitTimeout)
 	defer late.Stop()
 	for range mostRuns {
 		err := run()
@@ -125,7 +125,7 @@ func (h *held) search(run func() error) error {
 
 // charge takes memory for objects, or gives it back. If others have it, charge waits. The error is a Status.
 func (h *held) charge(bytes int64) error {
-	late := time.NewTimer(h.patience)
+	late := time.NewTimer(h.waitTimeout)
 	defer late.Stop()
 	return h.wait(late.C, func() (<-chan struct{}, error) { return h.take(bytes) })
 }

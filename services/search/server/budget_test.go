@@ -37,7 +37,7 @@ func newLarge(t *testing.T) (*Handler, *store.Store, func(...store.Change)) {
 	}
 	h := NewHandler(s, nil, nil)
 	h.budget = newBudget(100_000)
-	h.budget.page, h.budget.patience = 10_000, 50*time.Millisecond
+	h.budget.page, h.budget.waitTimeout = 10_000, 50*time.Millisecond
 	return h, s, write
 }
 
@@ -113,7 +113,7 @@ func TestAnswersShareMemory(t *testing.T) {
 	assert.Equal(t, http.StatusTooManyRequests, answer.Code)
 	assert.Equal(t, "1", answer.Header().Get("Retry-After"))
 	assert.EqualValues(t, 50_000, h.budget.used)
-	h.budget.patience = time.Minute
+	h.budget.waitTimeout = time.Minute
 	released := make(chan struct{})
 	go func() {
 		defer close(released)
@@ -128,7 +128,7 @@ func TestAnswersShareMemory(t *testing.T) {
 // TestSearchesThatWaitForMemoryLeaveTheDatabaseToOthers has users whose searches wait for memory, and one whose search needs none.
 func TestSearchesThatWaitForMemoryLeaveTheDatabaseToOthers(t *testing.T) {
 	h, _, _ := newLarge(t)
-	h.budget.patience = time.Minute
+	h.budget.waitTimeout = time.Minute
 	all := h.budget.hold(t.Context())
 	require.NoError(t, all.charge(50_000))
 	more := h.budget.hold(asUser(t, "other"))
@@ -178,7 +178,7 @@ func later(h http.Handler, path, name string) (code func() int) {
 // TestASearchRunsAgainWithTheMemoryThatItHasAskedFor has a search that gets more memory each time that it runs.
 func TestASearchRunsAgainWithTheMemoryThatItHasAskedFor(t *testing.T) {
 	b := newBudget(1 << 20)
-	b.patience = time.Minute
+	b.waitTimeout = time.Minute
 	others := b.hold(asUser(t, "other"))
 	others.add(1<<20 - 1)
 	h, runs := b.hold(asUser(t, "reader")), 0
@@ -197,7 +197,7 @@ func TestASearchRunsAgainWithTheMemoryThatItHasAskedFor(t *testing.T) {
 	assert.LessOrEqual(t, runs, mostRuns)
 	assert.EqualValues(t, 100<<10, h.bytes, "it has what it needs")
 
-	runs, b.patience = 0, time.Millisecond
+	runs, b.waitTimeout = 0, time.Millisecond
 	err := h.search(func() error {
 		runs++
 		others.add(-(1 << 10))
@@ -225,7 +225,7 @@ func TestUsersLeaveMemoryToOthers(t *testing.T) {
 	}
 	for greedy := int64(1); greedy <= 7; greedy++ {
 		b := newBudget(64 << 20)
-		b.patience = 0
+		b.waitTimeout = 0
 		for range 2 {
 			for i := range greedy {
 				take(b, fmt.Sprint("greedy-", i))
@@ -244,7 +244,7 @@ func TestUsersLeaveMemoryToOthers(t *testing.T) {
 
 func TestServiceAccountsOfANamespaceShareMemory(t *testing.T) {
 	b := newBudget(64 << 20)
-	b.patience = 0
+	b.waitTimeout = 0
 	charge := func(user string, bytes int64) error { return b.hold(asUser(t, user)).charge(bytes) }
 	require.NoError(t, charge("system:serviceaccount:team:one", 32<<20))
 	require.Error(t, charge("system:serviceaccount:team:two", 1<<20))
@@ -254,7 +254,7 @@ func TestServiceAccountsOfANamespaceShareMemory(t *testing.T) {
 
 func TestUsersWithLittleTakeNothingFromOthers(t *testing.T) {
 	b := newBudget(64 << 20)
-	b.patience = 0
+	b.waitTimeout = 0
 	for i := range 32 {
 		require.NoError(t, b.hold(asUser(t, fmt.Sprint("modest-", i))).charge(1<<20))
 	}

@@ -70,7 +70,7 @@ func TestWatchesOfAUserTakeTurns(t *testing.T) {
 func TestAWatchThatWaitsForTooManyOthersEnds(t *testing.T) {
 	s, write := opened(t)
 	h := NewHandler(s, nil, nil)
-	h.patience = time.Millisecond
+	h.waitTimeout = time.Millisecond
 	next := open(t, serverForUser(t, h, "mallory")+watchedPath+"&resourceVersion=10"+byField, "")
 	done, err := h.judged.acquire(asUser(t, "mallory"), time.Minute)
 	require.NoError(t, err)
@@ -86,7 +86,7 @@ func TestAWatchThatWaitsForTooManyOthersEnds(t *testing.T) {
 func TestWatchesOfAUserTakeTurnsAtTheDatabase(t *testing.T) {
 	s, _ := opened(t)
 	h := NewHandler(s, nil, nil)
-	h.patience = time.Millisecond
+	h.waitTimeout = time.Millisecond
 	for range searchesOfUser {
 		done, err := h.searches.acquire(asUser(t, "mallory"), time.Minute)
 		require.NoError(t, err)

@@ -39,10 +39,10 @@ type Handler struct {
 	decisionInterval, writeTimeout, initialTime time.Duration
 	// searches limits searches of the database, and judged watches that look at objects that have changed.
 	searches, judged *userLimiter
-	// patience is watchQueueTimeout, except in tests.
-	patience time.Duration
-	watches  *watchLimiter
-	budget   *budget
+	// waitTimeout is watchQueueTimeout, except in tests.
+	waitTimeout time.Duration
+	watches     *watchLimiter
+	budget      *budget
 }
 
 // decisionInterval is how often a watch asks whether it is still allowed.
@@ -57,8 +57,8 @@ func newHandler(s *store.Store, of *rights.Rights, next http.Handler, b *budget)
 	return &Handler{
 		store: s, rights: of, watchCache: watchcache.New(s), next: next, decisionInterval: decisionInterval, writeTimeout: writeTimeout,
 		initialTime: initialTime,
-		searches:    newUserLimiter(searchesOfUser), judged: newUserLimiter(judgedOfUser), patience: watchQueueTimeout, watches: &watchLimiter{},
-		budget: b,
+		searches:    newUserLimiter(searchesOfUser), judged: newUserLimiter(judgedOfUser), waitTimeout: watchQueueTimeout,
+		watches: &watchLimiter{}, budget: b,
 	}
 }
 

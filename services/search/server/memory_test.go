@@ -336,7 +336,7 @@ func TestADocumentWaitsForTheMemoryOfOthers(t *testing.T) {
 	s := newStore(t)
 	require.NoError(t, s.PutSchema(t.Context(), "west", "api/v1", "1", []byte(`{"of": "west"}`)))
 	h := newHandler(s, nil, nil, newBudget(1<<20))
-	h.budget.patience = time.Millisecond
+	h.budget.waitTimeout = time.Millisecond
 	others := h.budget.hold(t.Context())
 	others.add(1 << 20)
 	paths := []string{"resources/openapi/v3", "resources/openapi/v3/api/v1", "resources/apis", "resources/version", "resources/clusters"}

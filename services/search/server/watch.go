@@ -265,7 +265,7 @@ func (s *watching) next(ctx context.Context, changes *watchcache.Subscription) (
 
 // acquire takes a slot for reading the database, which watches need that cannot keep up with the changes.
 func (s *watching) acquire(ctx context.Context) (release func(), err error) {
-	return s.handler.searches.acquire(ctx, s.handler.patience)
+	return s.handler.searches.acquire(ctx, s.handler.waitTimeout)
 }
 
 // charge takes memory for changes.
@@ -464,7 +464,7 @@ func (s *watching) judge(ctx context.Context, t *history.Transition) (event watc
 
 // look takes a slot to decode a whole object, which may be large and cost many times what it costs to send it.
 func (s *watching) look(ctx context.Context) (done func(), err error) {
-	return s.handler.judged.acquire(ctx, s.handler.patience)
+	return s.handler.judged.acquire(ctx, s.handler.waitTimeout)
 }
 
 // asStatus returns the Status for the client of an error.

@@ -15,8 +15,8 @@ import (
 	"time"
 )
 
-// patience is how long an interpreter may take for a task, its waiting for a processor included.
-const patience = time.Minute
+// waitTimeout is how long an interpreter may take for a task, its waiting for a processor included.
+const waitTimeout = time.Minute
 
 // stopped is the error of a task that was more than an interpreter may take.
 type stopped struct{ reason, text string }
@@ -65,7 +65,7 @@ func (p *process) ask(ctx context.Context, asked task) (outcome, error) {
 	if len(text) > maxTask {
 		return outcome{Wrong: fmt.Sprintf("with its objects, it has more than %d MiB", maxTask>>20)}, nil
 	}
-	slow := time.AfterFunc(patience, p.cancel)
+	slow := time.AfterFunc(waitTimeout, p.cancel)
 	defer slow.Stop()
 	var answer outcome
 	if err = writeFrame(p.in, text); err == nil {

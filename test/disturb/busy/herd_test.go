@@ -44,8 +44,8 @@ type herd struct {
 	opened func()
 }
 
-// patience is how long a herd may take. It only ends tests that would never end.
-const patience = 5 * time.Minute
+// waitTimeout is how long a herd may take. It only ends tests that would never end.
+const waitTimeout = 5 * time.Minute
 
 // account is a ServiceAccount whose tokens are asked about.
 const account = "busy"
@@ -64,7 +64,7 @@ type member struct {
 // run lets the herd loose on the servers. Its connections take them in turn.
 func (h herd) run(t *testing.T, servers ...*rest.Config) *count {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), waitTimeout)
 	defer cancel()
 	admin, label := clientOf(t, servers[0]), framework.UniqueName("herd")
 	h.createObjects(ctx, t, admin, label)

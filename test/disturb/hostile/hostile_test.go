@@ -29,9 +29,9 @@ import (
 )
 
 var (
-	apart    = flag.Bool("apart", false, "have a replica answer and another one copy, with PostgreSQL, as in the chart, rather than one do both with SQLite")
-	only     = flag.String("lies", "", "a regular expression of the lies to tell; all, if it is empty")
-	patience = flag.Duration("patience", 2*time.Minute, "how long search may take to show a lie; it only ends a test that would never end")
+	apart       = flag.Bool("apart", false, "have a replica answer and another one copy, with PostgreSQL, as in the chart, rather than one do both with SQLite")
+	only        = flag.String("lies", "", "a regular expression of the lies to tell; all, if it is empty")
+	waitTimeout = flag.Duration("wait-timeout", 2*time.Minute, "how long search may take to show a lie; it only ends a test that would never end")
 )
 
 // mark begins the names of objects that show that copying goes on.
@@ -111,7 +111,7 @@ func (s *scene) copyLies(t *testing.T, p *probe, lies []hostile.Lie) {
 		for _, lie := range lies {
 			s.join(t, lie.Name, servers[lie.Name].Kubeconfig(t))
 		}
-		ctx, cancel := context.WithTimeout(t.Context(), *patience)
+		ctx, cancel := context.WithTimeout(t.Context(), *waitTimeout)
 		defer cancel()
 		var waiting sync.WaitGroup
 		for _, lie := range lies {

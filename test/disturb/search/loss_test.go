@@ -119,13 +119,13 @@ func (s *scene) round(t *testing.T, n int, faults []fault, random *rand.Rand) {
 	t.Logf("round %d: %s; search had all %.1f s after", n, strings.Join(names, ", "), time.Since(over).Seconds())
 }
 
-// patience is how often a wait that fails is begun again. It only ends a wait that would never end.
-const patience = 5
+// waitAttempts is how often a wait that fails is begun again. It only ends a wait that would never end.
+const waitAttempts = 5
 
 func await(t *testing.T, what string, condition func(context.Context) error) {
 	t.Helper()
 	var err error
-	for range patience {
+	for range waitAttempts {
 		if err = framework.Poll(t.Context(), what, condition); err == nil {
 			return
 		}

@@ -183,8 +183,8 @@ func (r *Reader) start(block Block, shown string) {
 	})
 }
 
-// patience is how long a script in the background may take to end after Ctrl-C.
-const patience = 2 * time.Minute
+// waitTimeout is how long a script in the background may take to end after Ctrl-C.
+const waitTimeout = 2 * time.Minute
 
 // stop stops the scripts in the background as Ctrl-C does, which all processes of a script get.
 func (r *Reader) stop() {
@@ -198,7 +198,7 @@ func (r *Reader) end(b *background) {
 	_ = syscall.Kill(-b.shell.Process.Pid, syscall.SIGINT)
 	select {
 	case <-b.ended:
-	case <-time.After(patience):
+	case <-time.After(waitTimeout):
 		_ = syscall.Kill(-b.shell.Process.Pid, syscall.SIGKILL)
 		<-b.ended
 		r.t.Errorf("it does not stop:\n%s", b)

@@ -286,13 +286,13 @@ func eventuallySame(t *testing.T, member, copied *side, path, accept string) {
 	if accept == tableType && os.Getenv("MEMBER") != "" {
 		return
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), waitTimeout)
 	defer cancel()
 	assert.NoError(t, framework.Poll(ctx, path+" as "+accept+" is the same", func(ctx context.Context) error { return sameAt(ctx, member, copied, path, accept) }))
 }
 
-// patience is for changes that are on their way.
-const patience = 20 * time.Second
+// waitTimeout is for changes that are on their way.
+const waitTimeout = 20 * time.Second
 
 // notCopied are resources of which search has no copy, and why.
 var notCopied = map[string]string{
