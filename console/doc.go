@@ -9,7 +9,7 @@
 //   - [github.com/tripod-k8s/tripod/console/access] admits requests of the caller's own browser.
 //   - [github.com/tripod-k8s/tripod/console/pages] has the views, and writes HTML without scripts.
 //   - [github.com/tripod-k8s/tripod/console/query] turns the text of the search box into parameters of search.
-//   - [github.com/tripod-k8s/tripod/console/hub] reads the API server, and sends nothing that could change an object.
+//   - [github.com/tripod-k8s/tripod/console/searchclient] reads the API server, and sends nothing that could change an object.
 //
 // Each name and value of a cluster is hostile text. html/template escapes it, and the Content-Security-Policy forbids all scripts.
 package console

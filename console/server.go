@@ -19,8 +19,8 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/tripod-k8s/tripod/console/access"
-	"github.com/tripod-k8s/tripod/console/hub"
 	"github.com/tripod-k8s/tripod/console/pages"
+	"github.com/tripod-k8s/tripod/console/searchclient"
 	"github.com/tripod-k8s/tripod/local/up"
 )
 
@@ -54,7 +54,7 @@ type Server struct {
 
 // Listen takes the port. Serve must follow.
 func Listen(ctx context.Context, options Options) (*Server, error) {
-	client, err := hub.New(options.Config)
+	client, err := searchclient.New(options.Config)
 	if err != nil {
 		return nil, err
 	}

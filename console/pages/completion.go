@@ -15,8 +15,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/tripod-k8s/tripod/console/hub"
 	"github.com/tripod-k8s/tripod/console/query"
+	"github.com/tripod-k8s/tripod/console/searchclient"
 	"github.com/tripod-k8s/tripod/services/search/apis/search/v1beta1"
 )
 
@@ -105,7 +105,7 @@ func (c *console) findParts(ctx context.Context) ([]query.Part, error) {
 // groups returns the values of two columns of the objects that the reader may read.
 func (c *console) groups(ctx context.Context, first, second string) (all [][]string, err error) {
 	values := url.Values{"groups": {"*"}, "groupBy": {first + "," + second}, "limit": {maxGroups}}
-	answer, err := c.hub.Get(ctx, hub.Collections, values, "application/json")
+	answer, err := c.hub.Get(ctx, searchclient.Collections, values, "application/json")
 	if err != nil {
 		return nil, err
 	}

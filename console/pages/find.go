@@ -19,8 +19,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/duration"
 
-	"github.com/tripod-k8s/tripod/console/hub"
 	"github.com/tripod-k8s/tripod/console/query"
+	"github.com/tripod-k8s/tripod/console/searchclient"
 	"github.com/tripod-k8s/tripod/services/search/apis/search/v1beta1"
 )
 
@@ -89,10 +89,10 @@ func (c *console) aim(q query.Query, r *results) error {
 	if len(mappings) == 1 {
 		r.mapping = mappings[0]
 		resource := r.mapping.Resource
-		r.path = hub.Resources + groupPath(resource.Group, resource.Version) + "/" + url.PathEscape(resource.Resource)
+		r.path = searchclient.Resources + groupPath(resource.Group, resource.Version) + "/" + url.PathEscape(resource.Resource)
 		return nil
 	}
-	r.path = hub.Collections
+	r.path = searchclient.Collections
 	r.values.Set("groups", "*")
 	var resources []string
 	for _, mapping := range mappings {
@@ -108,7 +108,7 @@ func (c *console) aim(q query.Query, r *results) error {
 // table reads objects of one kind, with the columns of their clusters.
 func (c *console) table(ctx context.Context, r *results) error {
 	resource := r.mapping.Resource
-	answer, err := c.hub.Get(ctx, r.path, r.values, hub.TableType)
+	answer, err := c.hub.Get(ctx, r.path, r.values, searchclient.TableType)
 	if err != nil {
 		return err
 	}

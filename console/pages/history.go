@@ -17,7 +17,7 @@ import (
 
 	"github.com/aymanbagabas/go-udiff"
 
-	"github.com/tripod-k8s/tripod/console/hub"
+	"github.com/tripod-k8s/tripod/console/searchclient"
 	"github.com/tripod-k8s/tripod/services/search/apis/search/v1beta1"
 )
 
@@ -111,7 +111,7 @@ func (c *console) history(ctx context.Context, id identity, at string) (h histor
 // existing returns the object at a moment, or nil if there was none.
 func (c *console) existing(ctx context.Context, id identity, at string) (*loaded, error) {
 	there, err := c.get(ctx, id, at)
-	if missing := (*hub.Error)(nil); errors.As(err, &missing) && missing.Code == http.StatusNotFound {
+	if missing := (*searchclient.Error)(nil); errors.As(err, &missing) && missing.Code == http.StatusNotFound {
 		return nil, nil
 	}
 	return there, err
@@ -128,7 +128,7 @@ func changeTime(text string) string {
 // beginning returns the first revision of the history and its time, or nothing if search has no history.
 func (c *console) beginning(ctx context.Context, id identity) (revision, since string, err error) {
 	_, err = c.changedState(ctx, id, "now", longAgo)
-	answered := (*hub.Error)(nil)
+	answered := (*searchclient.Error)(nil)
 	if !errors.As(err, &answered) || answered.Code != http.StatusGone {
 		return "", "", err
 	}

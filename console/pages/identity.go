@@ -10,7 +10,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/validate/content"
 
-	"github.com/tripod-k8s/tripod/console/hub"
+	"github.com/tripod-k8s/tripod/console/searchclient"
 )
 
 // identity names an object of a cluster.
@@ -51,11 +51,11 @@ func (i identity) Link() string { return "object?" + i.values().Encode() }
 
 // list is the path of the objects like this one, in its cluster and namespace.
 func (i identity) list() string {
-	return hub.Resources + "/clusters/" + url.PathEscape(i.Cluster) + i.belowCluster()
+	return searchclient.Resources + "/clusters/" + url.PathEscape(i.Cluster) + i.belowCluster()
 }
 
 // everywhere is that path for all clusters.
-func (i identity) everywhere() string { return hub.Resources + i.belowCluster() }
+func (i identity) everywhere() string { return searchclient.Resources + i.belowCluster() }
 
 func (i identity) belowCluster() string {
 	var path strings.Builder

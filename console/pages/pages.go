@@ -19,8 +19,8 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
-	"github.com/tripod-k8s/tripod/console/hub"
 	"github.com/tripod-k8s/tripod/console/query"
+	"github.com/tripod-k8s/tripod/console/searchclient"
 	"github.com/tripod-k8s/tripod/local/up"
 )
 
@@ -39,7 +39,7 @@ var templates = func() map[string]*template.Template {
 
 // console serves the pages.
 type console struct {
-	hub *hub.Client
+	hub *searchclient.Client
 	// services returns the state of the instance on this machine, and is nil if there is none.
 	services func(context.Context) ([]up.Status, error)
 
@@ -56,7 +56,7 @@ type console struct {
 }
 
 // New returns the pages. Services returns the state of the instance on this machine, and is nil if there is none.
-func New(client *hub.Client, services func(context.Context) ([]up.Status, error)) http.Handler {
+func New(client *searchclient.Client, services func(context.Context) ([]up.Status, error)) http.Handler {
 	c := &console{hub: client, services: services}
 	mux := http.NewServeMux()
 	mux.HandleFunc("/{$}", c.page("search", c.search))
@@ -130,7 +130,7 @@ func (c *console) page(name string, fill func(*http.Request) (model, error)) htt
 }
 
 func codeOf(err error) int {
-	if answered := (*hub.Error)(nil); errors.As(err, &answered) {
+	if answered := (*searchclient.Error)(nil); errors.As(err, &answered) {
 		return answered.Code
 	}
 	if errors.As(err, &badRequest{}) {

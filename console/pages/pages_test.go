@@ -23,7 +23,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/tripod-k8s/tripod/admin/explain"
-	"github.com/tripod-k8s/tripod/console/hub"
+	"github.com/tripod-k8s/tripod/console/searchclient"
 	"github.com/tripod-k8s/tripod/local/names"
 	"github.com/tripod-k8s/tripod/local/process"
 	"github.com/tripod-k8s/tripod/local/up"
@@ -52,15 +52,15 @@ func serving(t *testing.T, answers map[string]any) http.Handler {
 		assert.NoError(t, json.NewEncoder(w).Encode(answer))
 	}))
 	t.Cleanup(server.Close)
-	client, err := hub.New(&rest.Config{Host: server.URL})
+	client, err := searchclient.New(&rest.Config{Host: server.URL})
 	require.NoError(t, err)
 	return New(client, nil)
 }
 
 // unreachable is a client of a server that does not answer.
-func unreachable(t *testing.T) *hub.Client {
+func unreachable(t *testing.T) *searchclient.Client {
 	t.Helper()
-	client, err := hub.New(&rest.Config{Host: "http://127.0.0.1:1"})
+	client, err := searchclient.New(&rest.Config{Host: "http://127.0.0.1:1"})
 	require.NoError(t, err)
 	return client
 }

@@ -16,8 +16,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/tripod-k8s/tripod/console/hub"
 	"github.com/tripod-k8s/tripod/console/query"
+	"github.com/tripod-k8s/tripod/console/searchclient"
 	"github.com/tripod-k8s/tripod/services/search/apis/saved/v1alpha1"
 )
 
@@ -47,9 +47,9 @@ type shownSearch struct {
 func (c *console) saved(req *http.Request) (model, error) {
 	path := "/apis/" + v1alpha1.GroupVersion.String() + "/" + v1alpha1.Resource
 	answer, err := c.hub.Get(req.Context(), path, url.Values{"limit": {strconv.Itoa(mostSaved)}}, "application/json")
-	if failed := (*hub.Error)(nil); errors.As(err, &failed) && failed.Code == http.StatusNotFound {
+	if failed := (*searchclient.Error)(nil); errors.As(err, &failed) && failed.Code == http.StatusNotFound {
 		const message = "This cluster has no saved searches: its search is not ready, or older than the console."
-		return nil, &hub.Error{Code: failed.Code, Message: message}
+		return nil, &searchclient.Error{Code: failed.Code, Message: message}
 	}
 	if err != nil {
 		return nil, err
@@ -71,7 +71,7 @@ func (c *console) saved(req *http.Request) (model, error) {
 
 func savedSearch(search *v1alpha1.SavedSearch) shownSearch {
 	shown := shownSearch{
-		Name: search.Name, Description: search.Spec.Description, Command: rawCommand(hub.Collections, search.Values()),
+		Name: search.Name, Description: search.Spec.Description, Command: rawCommand(searchclient.Collections, search.Values()),
 		Exceeded: meta.IsStatusConditionTrue(search.Status.Conditions, v1alpha1.Exceeded), Reason: "NotYet",
 	}
 	if q, can := query.Of(search.Values()); can {

@@ -1,6 +1,0 @@
-// Copyright The Tripod Authors.
-// SPDX-License-Identifier: Apache-2.0
-
-// Package hub reads search for the console, with the credentials of the caller. Its transport refuses each request that could change
-// something, follows no redirects, and bounds answers.
-package hub
