@@ -27,7 +27,7 @@ type Service struct {
 	// Does completes the sentence "NAME ...", for the images and for flags.
 	Does string
 	// Optional is set if an instance runs the service only if a flag asks for it. Such a service is built on package apiservice, and its name
-	// is  that of an additional API service for the other services.
+	// is that of an additional API service for the other services.
 	Optional bool
 	// Grants are the rights of the service in its own name at the other services.
 	Grants []trust.Grant
