@@ -279,7 +279,7 @@ func clusterWith(t *testing.T, objects ...metav1.Object) string {
 		"/apis": metav1.APIGroupList{Groups: []metav1.APIGroup{{Name: "apps", Versions: []metav1.GroupVersionForDiscovery{
 			{GroupVersion: "apps/v1", Version: "v1"}}}}},
 		"/api/v1": metav1.APIResourceList{GroupVersion: "v1", APIResources: []metav1.APIResource{
-			{Name: "configmaps", Kind: "ConfigMap", Namespaced: true}}},
+			{Name: "configmaps", Kind: "ConfigMap", Namespaced: true}, {Name: "persistentvolumeclaims", Kind: "PersistentVolumeClaim", Namespaced: true}}},
 		"/apis/apps/v1": metav1.APIResourceList{GroupVersion: "apps/v1", APIResources: []metav1.APIResource{
 			{Name: "deployments", Kind: "Deployment", Namespaced: true}, {Name: "statefulsets", Kind: "StatefulSet", Namespaced: true}}},
 	}
@@ -293,6 +293,8 @@ func clusterWith(t *testing.T, objects ...metav1.Object) string {
 			answers[directory+"/statefulsets/"+object.Name] = object
 		case *corev1.ConfigMap:
 			answers["/api/v1/namespaces/"+namespace+"/configmaps/"+object.Name] = object
+		case *corev1.PersistentVolumeClaim:
+			answers["/api/v1/namespaces/"+namespace+"/persistentvolumeclaims/"+object.Name] = object
 		}
 	}
 	answers[directory+"/deployments"] = deployments

@@ -4,6 +4,7 @@
 package helm
 
 import (
+	"fmt"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -66,6 +67,44 @@ func TestAnUpgradeKeepsTheNumberOfMembers(t *testing.T) {
 				return
 			}
 			require.Error(t, err)
+			assert.ErrorContains(t, err, test.refused)
+		})
+	}
+}
+
+// TestAnInstallationHasTheMembersOfTheVolumesThatAreThere installs a release that was uninstalled before.
+func TestAnInstallationHasTheMembersOfTheVolumesThatAreThere(t *testing.T) {
+	claims := func(ordinals ...int) (all []metav1.Object) {
+		for _, i := range ordinals {
+			all = append(all, &corev1.PersistentVolumeClaim{
+				TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "PersistentVolumeClaim"},
+				ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("data-tripod-etcd-%d", i)},
+			})
+		}
+		return all
+	}
+	record := &corev1.ConfigMap{
+		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"}, ObjectMeta: metav1.ObjectMeta{Name: "tripod-etcd-resized"},
+		Data: map[string]string{"MEMBERS": "a=b,c=d,e=f"},
+	}
+	for _, test := range []struct {
+		name, values, refused string
+		there                 []metav1.Object
+	}{
+		{name: "nothing is there", values: "etcd: {replicas: 3}"},
+		{name: "all volumes", values: "etcd: {replicas: 3}", there: claims(0, 1, 2)},
+		{name: "the volume of one", values: "etcd: {replicas: 1}", there: claims(0)},
+		{name: "the volume of one for three", values: "etcd: {replicas: 3}", there: claims(0), refused: "tripod-etcd has a volume of its first member, but none of the last one"},
+		{name: "a record of three", values: "etcd: {replicas: 3}", there: append(claims(0, 1, 2), record)},
+		{name: "a record of three for one", values: "etcd: {replicas: 1}", there: []metav1.Object{record}, refused: "the ConfigMap tripod-etcd-resized names 3 members"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			_, err := helmTemplate(t, test.values, "--dry-run=server", "--kube-apiserver="+clusterWith(t, test.there...))
+			if test.refused == "" {
+				require.NoError(t, err)
+				return
+			}
 			assert.ErrorContains(t, err, test.refused)
 		})
 	}

@@ -76,6 +76,9 @@ func find(ctx context.Context, o Options) (*restoration, error) {
 	if err := r.checkSet(); err != nil {
 		return nil, err
 	}
+	if err := r.checkResize(ctx); err != nil {
+		return nil, err
+	}
 	r.saving, err = o.Client.BatchV1().CronJobs(o.Namespace).Get(ctx, r.set.Name+"-snapshot", metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
 		return nil, errors.New("the release saves no snapshots, so it does not say where they are: " +
@@ -107,6 +110,20 @@ func (r *restoration) checkSet() error {
 	if r.replicas() == 0 {
 		return fmt.Errorf("%s is scaled to 0, and this command did not do that: "+
 			"scale it up first, or its number of members is not known", r.set.Name)
+	}
+	return nil
+}
+
+// checkResize refuses an etcd whose number of members `tripod etcd resize` is changing.
+func (r *restoration) checkResize(ctx context.Context) error {
+	record, err := r.Client.CoreV1().ConfigMaps(r.Namespace).Get(ctx, r.set.Name+"-resized", metav1.GetOptions{})
+	switch {
+	case apierrors.IsNotFound(err):
+		return nil
+	case err != nil:
+		return fmt.Errorf("cannot see whether the number of members of %s is being changed: %w", r.set.Name, err)
+	case record.Annotations["tripod-k8s.io/resize-to"] != "":
+		return fmt.Errorf("a resize of %s has not finished: first run `tripod etcd resize` again", r.set.Name)
 	}
 	return nil
 }

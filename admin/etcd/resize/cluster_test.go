@@ -150,7 +150,7 @@ func newCluster(t *testing.T, members int, strict bool, change ...func([]runtime
 		initial = append(initial, fmt.Sprintf("%s-%d=%s", setName, i, c.peers[i]))
 	}
 	chart := &corev1.ConfigMap{ObjectMeta: meta(setName + "-members"), Data: map[string]string{
-		keyMembers: strings.Join(initial, ","), keyState: "new"}}
+		keyInitial: strings.Join(initial, ","), keyState: "new"}}
 	require.NoError(t, c.client.Tracker().Add(chart))
 	c.client.PrependReactor("*", "statefulsets", c.react)
 	c.client.PrependReactor("get", "deployments", c.rolledOut)
@@ -289,7 +289,7 @@ func (c *cluster) once(ctx context.Context, ordinal int) {
 	for _, suffix := range []string{"-members", recordSuffix} { // the last one counts
 		found, err := c.client.Tracker().Get(mapsResource, "a", setName+suffix)
 		if err == nil {
-			config.InitialCluster, config.ClusterState = found.(*corev1.ConfigMap).Data[keyMembers], found.(*corev1.ConfigMap).Data[keyState]
+			config.InitialCluster, config.ClusterState = found.(*corev1.ConfigMap).Data[keyInitial], found.(*corev1.ConfigMap).Data[keyState]
 		}
 	}
 	server, err := embed.StartEtcd(config)

@@ -94,6 +94,8 @@ func (r *resizer) host(ordinal int) string {
 	return fmt.Sprintf("%s.%s.%s.svc", r.member(ordinal), r.set, r.Namespace)
 }
 
+var errRestore = errors.New("a restore has not finished: first run `tripod etcd restore-release` again")
+
 // declared returns the number of members that the selector of a StatefulSet names, or 0.
 func declared(set *appsv1.StatefulSet) int {
 	for _, e := range set.Spec.Selector.MatchExpressions {
@@ -113,7 +115,7 @@ func (r *resizer) checkSet(ctx context.Context, set *appsv1.StatefulSet) error {
 		return errors.New("it is of an earlier chart, which cannot change the number of members: " +
 			"install a new release, and restore a snapshot there")
 	case set.Annotations[annotationRestore] != "":
-		return errors.New("a restore has not finished: first run `tripod etcd restore-release` again")
+		return errRestore
 	case slices.ContainsFunc(pod.InitContainers, func(c corev1.Container) bool { return c.Name == "restore" }):
 		return errors.New("the release still has etcd.restore, so new members would restore the snapshot: " +
 			"remove that value by helm upgrade first")
@@ -121,7 +123,7 @@ func (r *resizer) checkSet(ctx context.Context, set *appsv1.StatefulSet) error {
 		return errors.New("it is scaled to 0: start it first")
 	case r.Members > 1 && !hasVolumes(set):
 		return errors.New("it keeps no data in volumes (etcd.persistence.enabled), " +
-			"and of several members, one that loses its data does not come back")
+			"and of several members, one that loses its data does not come back by itself")
 	}
 	return r.checkCertificate(ctx)
 }

@@ -65,7 +65,7 @@ func (r *resizer) locked(ctx context.Context, work func(context.Context) error) 
 		LockConfig: resourcelock.ResourceLockConfig{Identity: "tripod-" + rand.Text()},
 	}
 	elector, err := leaderelection.NewLeaderElector(leaderelection.LeaderElectionConfig{
-		Lock: lock, LeaseDuration: leaseDuration, RenewDeadline: renewDeadline, RetryPeriod: retryPeriod, ReleaseOnCancel: true,
+		Lock: lock, LeaseDuration: leaseDuration, RenewDeadline: renewDeadline, RetryPeriod: retryPeriod,
 		Callbacks: leaderelection.LeaderCallbacks{OnStartedLeading: begin, OnStoppedLeading: func() {}},
 	})
 	if err != nil {
@@ -92,10 +92,10 @@ func (r *resizer) locked(ctx context.Context, work func(context.Context) error) 
 	return result
 }
 
-// discard deletes the Lease unless another command has it.
+// discard deletes the Lease unless another command has it. The elector must not give it up: it would do so while the work still ends.
 func (r *resizer) discard(ctx context.Context, lock *resourcelock.LeaseLock) {
 	lease, err := lock.Client.Leases(r.Namespace).Get(ctx, lock.LeaseMeta.Name, metav1.GetOptions{})
-	if err != nil || ptr.Deref(lease.Spec.HolderIdentity, "") != "" {
+	if err != nil || ptr.Deref(lease.Spec.HolderIdentity, "") != lock.LockConfig.Identity {
 		return
 	}
 	_ = lock.Client.Leases(r.Namespace).Delete(ctx, lease.Name, metav1.DeleteOptions{ // one that is left does no harm

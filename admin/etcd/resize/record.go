@@ -23,8 +23,15 @@ import (
 // The record is a ConfigMap beside that of the chart. Pods of etcd prefer its values, and Helm does not know it.
 const (
 	recordSuffix = "-resized"
-	keyMembers   = "INITIAL_CLUSTER"
+	keyInitial   = "INITIAL_CLUSTER"
 	keyState     = "INITIAL_CLUSTER_STATE"
+	// keyMembers has all members, for restores.
+	keyMembers = "MEMBERS"
+	// closed is a member that etcd does not have. A pod without data, whose volume was lost, so finds another number of members than in etcd, and
+	// ends. Otherwise it would come back as the member that it was, and vote without what that member had confirmed. Pods with data do not read it.
+	closed = ",closed=https://closed.invalid:2380"
+
+	existing = "existing"
 
 	// annotationTo is the number of members that an unfinished resize is to reach. The chart refuses upgrades as long as it is there.
 	annotationTo = "tripod-k8s.io/resize-to"
@@ -59,6 +66,9 @@ func (r *resizer) finish(ctx context.Context) error {
 	return r.updateRecord(ctx, func(record *corev1.ConfigMap) {
 		delete(record.Annotations, annotationTo)
 		delete(record.Annotations, annotationFrom)
+		if record.Data[keyState] == existing {
+			record.Data[keyInitial] = record.Data[keyMembers] + closed
+		}
 	})
 }
 
@@ -71,16 +81,16 @@ func (r *resizer) unfinished(ctx context.Context) (bool, error) {
 }
 
 // fill writes the members. One that is alone may start without data, as after an installation: it cannot be apart from others.
-func (r *resizer) fill(record *corev1.ConfigMap, members int) {
+func (r *resizer) fill(record *corev1.ConfigMap, count int) {
 	var all []string
-	for i := range members {
+	for i := range count {
 		all = append(all, r.member(i)+"="+r.peerURL(i))
 	}
-	state := "existing"
-	if members == 1 {
+	state, members := existing, strings.Join(all, ",")
+	if len(all) == 1 {
 		state = "new"
 	}
-	record.Data = map[string]string{keyMembers: strings.Join(all, ","), keyState: state}
+	record.Data = map[string]string{keyInitial: members, keyMembers: members, keyState: state}
 }
 
 // updateRecord changes the record, and makes it first if necessary.

@@ -103,6 +103,9 @@ func (r *resizer) state(ctx context.Context, client *clientv3.Client) (*state, e
 	if err != nil {
 		return nil, err
 	}
+	if set.Annotations[annotationRestore] != "" {
+		return nil, errRestore
+	}
 	s := &state{set: set, replicas: 1}
 	if set.Spec.Replicas != nil {
 		s.replicas = int(*set.Spec.Replicas)

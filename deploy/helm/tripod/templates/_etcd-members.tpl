@@ -15,8 +15,8 @@ tripod-k8s.io/etcd: {{ .name }}
 {{- end -}}
 {{- end -}}
 
-{{- /* Where members find the initial members. Pods do not change with their number. The second ConfigMap is there after `tripod etcd resize`, and comes
-before the first: new members join those that are there. A member with data ignores both: the name of the StatefulSet. */ -}}
+{{- /* Where members find the initial members, and restores all members. Pods do not change with their number. The second ConfigMap is there after `tripod
+etcd resize`, and comes before the first: new members join those that are there. A member with data ignores both: the name of the StatefulSet. */ -}}
 {{- define "tripod.etcd.envFrom" -}}
 - configMapRef: {name: {{ . }}-members}
 - configMapRef: {name: {{ . }}-resized, optional: true}
@@ -41,11 +41,14 @@ the pods. If Helm can ask the cluster, it refuses what would lose data.
 {{- $etcd := include "tripod.etcd.values" . | fromJson -}}
 {{- $set := printf "%s-%s" (include "tripod.fullname" .root) .name -}}
 {{- $there := lookup "apps/v1" "StatefulSet" .root.Release.Namespace $set -}}
-{{- if $there -}}
 {{- $resized := lookup "v1" "ConfigMap" .root.Release.Namespace (printf "%s-resized" $set) -}}
 {{- with dig "metadata" "annotations" "tripod-k8s.io/resize-to" "" $resized -}}
 {{- fail (printf "tripod etcd resize has not finished with %s: run `tripod etcd resize %s --namespace %s --members %s` again first" $set $.root.Release.Name $.root.Release.Namespace .) -}}
 {{- end -}}
+{{- if not $there -}}
+{{- include "tripod.etcd.checkVolumes" (dict "root" .root "set" $set "etcd" $etcd "resized" $resized "snapshot" .snapshot) -}}
+{{- end -}}
+{{- if $there -}}
 {{- $members := include "tripod.etcd.declared" $there | int -}}
 {{- if ne $members (int $etcd.replicas) -}}
 {{- fail (printf "etcd.replicas is %d, and %s has %d: first run `tripod etcd resize %s --namespace %s --members %[1]d`, or set etcd.replicas to %[3]d (docs/operate.md)" (int $etcd.replicas) $set $members .root.Release.Name .root.Release.Namespace) -}}
@@ -61,6 +64,22 @@ the pods. If Helm can ask the cluster, it refuses what would lose data.
 {{- else if and (eq .name "etcd-extensions") (lookup "apps/v1" "StatefulSet" .root.Release.Namespace (printf "%s-etcd" (include "tripod.fullname" .root))) -}}
 {{- if ne (include "tripod.etcd.splitting" .root) "true" -}}
 {{- fail "etcd.mode perService begins with an etcd without custom resources: set extensions.replicas, and those of partitions, to 0, without autoscaling, and copy them first (docs/migrate.md)" -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+
+{{- /* Members without data beside one with data of an etcd with fewer members would form an etcd of their own: dict root, set, etcd, resized, snapshot. */ -}}
+{{- define "tripod.etcd.checkVolumes" -}}
+{{- $replicas := int .etcd.replicas -}}
+{{- $members := dig "data" "MEMBERS" "" .resized -}}
+{{- if and $members (ne (len (splitList "," $members)) $replicas) -}}
+{{- fail (printf "etcd.replicas is %d, and the ConfigMap %s-resized names %d members: set that number, or delete the ConfigMap if the volumes of %s are gone" $replicas .set (len (splitList "," $members)) .set) -}}
+{{- end -}}
+{{- if and .etcd.persistence.enabled (gt $replicas 1) (not .snapshot) -}}
+{{- $first := lookup "v1" "PersistentVolumeClaim" .root.Release.Namespace (printf "data-%s-0" .set) -}}
+{{- $last := lookup "v1" "PersistentVolumeClaim" .root.Release.Namespace (printf "data-%s-%d" .set (sub $replicas 1)) -}}
+{{- if and $first (not $last) -}}
+{{- fail (printf "etcd.replicas is %d, and %s has a volume of its first member, but none of the last one: set the number of members that it had, and run tripod etcd resize then" $replicas .set) -}}
 {{- end -}}
 {{- end -}}
 {{- end -}}
@@ -140,7 +159,7 @@ spec:
             - --data-dir=/var/lib/etcd/data
             - --name=$(POD_NAME)
             - --initial-advertise-peer-urls=https://{{ $member }}:2380
-            - --initial-cluster=$(INITIAL_CLUSTER)
+            - --initial-cluster=$(MEMBERS)
             - --initial-cluster-token={{ $set }}.{{ $.root.Release.Namespace }}
           envFrom:
             {{- include "tripod.etcd.envFrom" $set | nindent 12 }}
