@@ -18,7 +18,9 @@ test-unit: $(TOOLS)/gotestsum $(TOOLS)/helm $(TOOLS)/versitygw ## Run the unit t
 # Those that measure shares of load, or keep the machine busy, run alone, one package at a time. The others mostly wait, so more of them run at
 # a time than there are processors, those first that take longest.
 BUSY_TESTS := ./test/disturb/attacks ./test/disturb/busy ./test/disturb/dataplane ./test/disturb/faults ./test/disturb/hostile ./test/disturb/linearizability ./test/disturb/storages
-LONG_TESTS := ./test/suites/docs ./test/disturb/partitions ./test/compare/introspection ./test/suites/outside ./test/compare/apiservice ./test/suites/search \
+# These compile services outside of the repository for five minutes, so they run each night (e2e/README.md).
+NIGHTLY_TESTS := ./test/suites/docs ./test/suites/outside
+LONG_TESTS := ./test/disturb/partitions ./test/compare/introspection ./test/compare/apiservice ./test/suites/search \
 	./test/compare/identity ./test/compare/streaming ./test/compare/behaviour ./test/compare/endpoints ./test/suites/controllers
 # Tests of services with apitest start tripod from the PATH.
 API_TESTS := ./apiservice/apitest ./examples/wardle ./examples/storages/memory ./examples/storages/files ./examples/storages/sql ./examples/storages/readonly \
@@ -38,7 +40,7 @@ test-integration: test-busy ## Run the tests that start the real binaries (TESTS
 endif
 test-waiting: build wardle controllers test-assets $(TOOLS)/gotestsum
 	@rm -rf $(RIGHTS_USED) && mkdir -p $(RIGHTS_USED)
-	$(GOTESTSUM) $(RERUN_FAILS) --packages="$(LONG_TESTS) $(API_TESTS) $$(go list ./test/... | grep -v -e /suites/upgrade$$ $(BUSY_TESTS:./%=-e /%$$) | tr '\n' ' ')" -- $(GO_TEST_FLAGS) -count=1 -p 4 -timeout 20m
+	$(GOTESTSUM) $(RERUN_FAILS) --packages="$(LONG_TESTS) $(API_TESTS) $$(go list ./test/... | grep -v -e /suites/upgrade$$ $(patsubst ./%,-e /%$$,$(BUSY_TESTS) $(NIGHTLY_TESTS)) | tr '\n' ' ')" -- $(GO_TEST_FLAGS) -count=1 -p 3 -timeout 20m
 test-busy: test-waiting
 	$(GOTESTSUM) $(RERUN_FAILS) --packages="$(BUSY_TESTS)" -- $(GO_TEST_FLAGS) -count=1 -p 1 -timeout 20m
 
@@ -50,6 +52,10 @@ test-upgrade: export TEST_OLDER_BINARIES := $(abspath $(BIN))/kube-$(OLDER)/bin
 test-upgrade: build wardle test-assets ## Replace services under load, one at a time, by those of the older version of Kubernetes and back; 6 minutes.
 	$(MAKE) build wardle KUBE=$(OLDER)
 	$(GOTESTSUM) -- $(GO_TEST_FLAGS) -count=1 -timeout 30m ./test/suites/upgrade
+
+.PHONY: test-nightly
+test-nightly: ## Follow the tutorials on one machine, and build API services outside of the repository; 6 minutes.
+	$(MAKE) test-integration TESTS="$(NIGHTLY_TESTS)"
 
 .PHONY: test-emulated
 test-emulated: export TEST_EMULATED_VERSION := $(OLDER)
