@@ -278,8 +278,8 @@ func (c *cluster) run(ctx context.Context, ordinal int, p *pod) {
 	_ = c.client.Tracker().Delete(podsResource, "a", name(ordinal)) // the last one of the test may be gone
 }
 
-// once runs a member until it ends.
-func (c *cluster) once(ctx context.Context, ordinal int) {
+// config is that of a member, from the ConfigMaps that are there.
+func (c *cluster) config(ordinal int) *embed.Config {
 	config := embed.NewConfig()
 	config.Name, config.LogLevel, config.UnsafeNoFsync, config.StrictReconfigCheck = name(ordinal), "fatal", true, c.strict
 	config.Dir = filepath.Join(c.dir, name(ordinal))
@@ -292,7 +292,12 @@ func (c *cluster) once(ctx context.Context, ordinal int) {
 			config.InitialCluster, config.ClusterState = found.(*corev1.ConfigMap).Data[keyInitial], found.(*corev1.ConfigMap).Data[keyState]
 		}
 	}
-	server, err := embed.StartEtcd(config)
+	return config
+}
+
+// once runs a member until it ends.
+func (c *cluster) once(ctx context.Context, ordinal int) {
+	server, err := embed.StartEtcd(c.config(ordinal))
 	if err != nil {
 		select {
 		case <-time.After(100 * time.Millisecond): // as a container that crashes

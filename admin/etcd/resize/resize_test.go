@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.etcd.io/etcd/server/v3/embed"
 
 	appsv1 "k8s.io/api/apps/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -332,6 +333,23 @@ func TestAnEtcdThatIsNotHealthyIsRefused(t *testing.T) {
 	refused(t, c, c.options(5), "it may have no quorum")
 	stop(0)
 	refused(t, c, c.options(5), `pods "tripod-etcd-0" not found`)
+}
+
+func TestAMemberThatLosesItsVolumeStaysOut(t *testing.T) {
+	c := newCluster(t, 1, false)
+	require.NoError(t, c.resize(t.Context(), c.options(3)))
+	c.mu.Lock()
+	lost := c.pods[2]
+	c.mu.Unlock()
+	lost.stop()
+	<-lost.ended
+	config := c.config(2)
+	config.Dir = t.TempDir()
+	server, err := embed.StartEtcd(config)
+	if err == nil {
+		server.Close()
+	}
+	assert.ErrorContains(t, err, "member count is unequal")
 }
 
 func TestKeptVolumesStay(t *testing.T) {
