@@ -27,8 +27,9 @@ const (
 	keyState     = "INITIAL_CLUSTER_STATE"
 	// keyMembers has all members, for restores.
 	keyMembers = "MEMBERS"
-	// closed is a member that etcd does not have. A pod without data, whose volume was lost, so finds another number of members than in etcd, and
-	// ends. Otherwise it would come back as the member that it was, and vote without what that member had confirmed. Pods with data do not read it.
+	// closed is a member that etcd does not have. A pod without data, whose volume was lost, so finds another number of members than in
+	// etcd, and ends. Otherwise it would come back as the member that it was, and vote without what that member had confirmed. Pods with
+	// data do not read it.
 	closed = ",closed=https://closed.invalid:2380"
 
 	existing = "existing"
