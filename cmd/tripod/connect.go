@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/client-go/kubernetes"
@@ -59,9 +60,7 @@ Pods, to get the Secret RELEASE-kubeconfig, and to create pods/portforward in th
 		},
 	}
 	fs := cmd.Flags()
-	fs.StringVar(&o.kubeconfig, "kubeconfig", "", "kubeconfig of the cluster that the release runs in")
-	fs.StringVar(&o.context, "context", "", "context of that kubeconfig; empty means the current one")
-	fs.StringVarP(&o.namespace, "namespace", "n", "", "namespace of the release; empty means that of the context")
+	o.addHostFlags(fs)
 	fs.IntVar(&o.port, "port", 0, "port of 127.0.0.1; 0 means any that is free")
 	fs.BoolVar(&o.merge, "merge-kubeconfig", false, "add a context to your own kubeconfig, and make it current, until the command ends")
 	_ = cmd.RegisterFlagCompletionFunc("context", completeContexts) // the flag is there
@@ -82,6 +81,13 @@ func connectArgs(cmd *cobra.Command, args []string) error {
 		return errors.New("say which command after --")
 	}
 	return nil
+}
+
+// addHostFlags adds the flags that say where a release is.
+func (o *connection) addHostFlags(fs *pflag.FlagSet) {
+	fs.StringVar(&o.kubeconfig, "kubeconfig", "", "kubeconfig of the cluster that the release runs in")
+	fs.StringVar(&o.context, "context", "", "context of that kubeconfig; empty means the current one")
+	fs.StringVarP(&o.namespace, "namespace", "n", "", "namespace of the release; empty means that of the context")
 }
 
 // host returns a client of the cluster that the release runs in, and the namespace of the release.

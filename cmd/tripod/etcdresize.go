@@ -81,9 +81,7 @@ PersistentVolumeClaims, and to get, create, update and delete Leases.`,
 }
 
 func addResizeFlags(fs *pflag.FlagSet, where *connection, o *resize.Options) {
-	fs.StringVar(&where.kubeconfig, "kubeconfig", "", "kubeconfig of the cluster that the release runs in")
-	fs.StringVar(&where.context, "context", "", "context of that kubeconfig; empty means the current one")
-	fs.StringVarP(&where.namespace, "namespace", "n", "", "namespace of the release; empty means that of the context")
+	where.addHostFlags(fs)
 	fs.StringVar(&o.Etcd, "etcd", "",
 		"one etcd of the release: etcd, etcd-extensions, or etcd-extensions-PARTITION; by default all, which have the same number")
 	fs.IntVar(&o.Members, "members", 0, "number of members that each etcd is to have: 1, 3 or 5")

@@ -76,9 +76,7 @@ You need the rights to get, list and patch Deployments and StatefulSets, to get 
 }
 
 func addRestoreReleaseFlags(fs *pflag.FlagSet, where *connection, o *releases.Options) {
-	fs.StringVar(&where.kubeconfig, "kubeconfig", "", "kubeconfig of the cluster that the release runs in")
-	fs.StringVar(&where.context, "context", "", "context of that kubeconfig; empty means the current one")
-	fs.StringVarP(&where.namespace, "namespace", "n", "", "namespace of the release; empty means that of the context")
+	where.addHostFlags(fs)
 	fs.StringVar(&o.Etcd, "etcd", "etcd", "which etcd of the release: etcd, etcd-extensions, or etcd-extensions-PARTITION")
 	fs.BoolVar(&o.OtherCluster, "other-cluster", false, "replace data also if the snapshot is of another etcd")
 	fs.Uint64Var(&o.BumpRevision, "bump-revision", 0,

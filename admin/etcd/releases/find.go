@@ -19,6 +19,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/tripod-k8s/tripod/admin/etcd/resize"
 	"github.com/tripod-k8s/tripod/admin/etcd/snapshot"
 )
 
@@ -116,13 +117,11 @@ func (r *restoration) checkSet() error {
 
 // checkResize refuses an etcd whose number of members `tripod etcd resize` is changing.
 func (r *restoration) checkResize(ctx context.Context) error {
-	record, err := r.Client.CoreV1().ConfigMaps(r.Namespace).Get(ctx, r.set.Name+"-resized", metav1.GetOptions{})
+	unfinished, err := resize.Unfinished(ctx, r.Client, r.Namespace, r.set.Name)
 	switch {
-	case apierrors.IsNotFound(err):
-		return nil
 	case err != nil:
 		return fmt.Errorf("cannot see whether the number of members of %s is being changed: %w", r.set.Name, err)
-	case record.Annotations["tripod-k8s.io/resize-to"] != "":
+	case unfinished:
 		return fmt.Errorf("a resize of %s has not finished: first run `tripod etcd resize` again", r.set.Name)
 	}
 	return nil

@@ -16,6 +16,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/util/retry"
 	"k8s.io/utils/ptr"
 )
@@ -73,8 +74,9 @@ func (r *resizer) finish(ctx context.Context) error {
 	})
 }
 
-func (r *resizer) unfinished(ctx context.Context) (bool, error) {
-	record, err := r.Client.CoreV1().ConfigMaps(r.Namespace).Get(ctx, r.set+recordSuffix, metav1.GetOptions{})
+// Unfinished reports whether the number of members of an etcd, of which it gets the name of the StatefulSet, is being changed.
+func Unfinished(ctx context.Context, client kubernetes.Interface, namespace, set string) (bool, error) {
+	record, err := client.CoreV1().ConfigMaps(namespace).Get(ctx, set+recordSuffix, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
 		return false, nil
 	}

@@ -64,9 +64,10 @@ func (r *resizer) moveServices(ctx context.Context) error {
 // move gives the containers of an object the members, if their arguments name members.
 func (r *resizer) move(ctx context.Context, meta *metav1.ObjectMeta, path string, containers []corev1.Container, patch patcher) error {
 	var changes []map[string]any
+	lists, members := r.membersIn(), r.allURLs()
 	for i, container := range containers {
 		for j, arg := range container.Args {
-			moved := r.membersIn().ReplaceAllLiteralString(arg, r.allURLs())
+			moved := lists.ReplaceAllLiteralString(arg, members)
 			if moved == arg {
 				continue
 			}

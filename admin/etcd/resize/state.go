@@ -16,6 +16,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 
 	"github.com/tripod-k8s/tripod/admin/etcd/maintenance"
 )
@@ -106,11 +107,8 @@ func (r *resizer) state(ctx context.Context, client *clientv3.Client) (*state, e
 	if set.Annotations[annotationRestore] != "" {
 		return nil, errRestore
 	}
-	s := &state{set: set, replicas: 1}
-	if set.Spec.Replicas != nil {
-		s.replicas = int(*set.Spec.Replicas)
-	}
-	if s.unfinished, err = r.unfinished(ctx); err != nil {
+	s := &state{set: set, replicas: int(ptr.Deref(set.Spec.Replicas, 1))}
+	if s.unfinished, err = Unfinished(ctx, r.Client, r.Namespace, r.set); err != nil {
 		return nil, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
