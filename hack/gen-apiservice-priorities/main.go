@@ -6,12 +6,12 @@
 package main
 
 import (
+	"encoding/json"
 	"flag"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strings"
 )
 
 // sources are the files of k8s.io/kubernetes that hold priorities. A later one overrides
@@ -32,13 +32,18 @@ func main() {
 }
 
 func run(output, packageName string) error {
-	out, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", "k8s.io/kubernetes").Output()
+	// `go list -m` names no folder for a module that no build has downloaded yet.
+	out, err := exec.Command("go", "mod", "download", "-json", "k8s.io/kubernetes").Output()
 	if err != nil {
+		return fmt.Errorf("find the source of k8s.io/kubernetes: %w", err)
+	}
+	var kubernetes struct{ Dir string }
+	if err := json.Unmarshal(out, &kubernetes); err != nil {
 		return fmt.Errorf("find the source of k8s.io/kubernetes: %w", err)
 	}
 	table := map[groupVersion]priority{}
 	for _, source := range sources {
-		if err := readPriorities(filepath.Join(strings.TrimSpace(string(out)), source), table); err != nil {
+		if err := readPriorities(filepath.Join(kubernetes.Dir, source), table); err != nil {
 			return err
 		}
 	}

@@ -39,8 +39,12 @@ func modulesOf(files []string) (map[string]*module, error) {
 		}
 		result[file] = byPath[path]
 	}
-	args := slices.Concat([]string{"list", "-m", "-f", "{{.Path}} {{or .Replace .}} {{.Dir}}"}, slices.Sorted(maps.Keys(byPath)))
-	out, err := run("go", args...)
+	paths := slices.Sorted(maps.Keys(byPath))
+	// `go list` names no folder for a module that no build has downloaded yet.
+	if _, err := run("go", slices.Concat([]string{"mod", "download"}, paths)...); err != nil {
+		return nil, err
+	}
+	out, err := run("go", slices.Concat([]string{"list", "-m", "-f", "{{.Path}} {{or .Replace .}} {{.Dir}}"}, paths)...)
 	if err != nil {
 		return nil, err
 	}
@@ -48,7 +52,7 @@ func modulesOf(files []string) (map[string]*module, error) {
 		// The second field is the path of the module in use, the third its version.
 		fields := strings.Fields(line)
 		if len(fields) != 4 {
-			return nil, fmt.Errorf("module %s is not in the module cache: run `go mod download`", fields[0])
+			return nil, fmt.Errorf("go list names no folder of module %s", fields[0])
 		}
 		m := byPath[fields[0]]
 		m.version, m.dir = fields[2], fields[3]

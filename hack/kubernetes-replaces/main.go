@@ -85,13 +85,18 @@ func kubernetesVersion(m *goMod) (string, error) {
 	return "", fmt.Errorf("requires %s %s, which is not v1", kubernetes, m.Require[i].Version)
 }
 
-// kubernetesGoMod returns the go.mod of the Kubernetes that Tripod requires.
+// kubernetesGoMod returns the go.mod of the Kubernetes that Tripod requires. `go list -m` would not do: it names no folder for a module
+// that no build has downloaded yet.
 func kubernetesGoMod() (*goMod, error) {
-	dir, err := output("go", "list", "-m", "-f", "{{.Dir}}", kubernetes)
+	out, err := output("go", "mod", "download", "-json", kubernetes)
 	if err != nil {
 		return nil, err
 	}
-	return readGoMod(filepath.Join(strings.TrimSpace(string(dir)), "go.mod"))
+	var downloaded struct{ GoMod string }
+	if err := json.Unmarshal(out, &downloaded); err != nil {
+		return nil, err
+	}
+	return readGoMod(downloaded.GoMod)
 }
 
 // replaceEdits returns the arguments of `go mod edit` that replace each module that Kubernetes replaces by the given version, and that
