@@ -275,6 +275,16 @@ func TestASecondRunCountsAttempts(t *testing.T) {
 	assert.Empty(t, cmp.Diff(map[string]result{"a": {Passed: true, Attempts: 1}, "b": {Passed: true, Attempts: 2}}, first.Tests))
 }
 
+func TestPartsOfASecondRunReplaceTheirTest(t *testing.T) {
+	first := resultsOf(map[string]result{"a": {Attempts: 1, Failure: "timeout"}, "b": {Attempts: 1}, "b/1": {Passed: true, Attempts: 1}, "ab": {Attempts: 1}})
+	first.merge(resultsOf(map[string]result{"a/1": {Passed: true, Attempts: 1}, "a/2/3": {Attempts: 1}, "b": {Attempts: 1}, "b/1": {Passed: true, Attempts: 1}}))
+	assert.Empty(t, cmp.Diff(map[string]result{
+		"a/1": {Passed: true, Attempts: 1}, "a/2/3": {Attempts: 1},
+		"b": {Attempts: 2}, "b/1": {Passed: true, Attempts: 1},
+		"ab": {Attempts: 1},
+	}, first.Tests))
+}
+
 func TestLeftoversAreKilled(t *testing.T) {
 	s := &side{assets: t.TempDir()}
 	program := filepath.Join(s.assets, "etcd")

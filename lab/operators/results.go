@@ -51,7 +51,8 @@ func (r *results) String() string {
 	return fmt.Sprintf("%d of %d passed in %s", r.passed(), len(r.Tests), r.Took.Round(100*time.Millisecond))
 }
 
-// merge takes over the results of a second run of what has failed.
+// merge takes over the results of a second run of what has failed. A test that failed without its parts, such as one whose preparation
+// failed, gives way to the parts that the second run has of it.
 func (r *results) merge(again *results) {
 	for name, second := range again.Tests {
 		if first, ran := r.Tests[name]; !ran || !first.Passed {
@@ -59,6 +60,20 @@ func (r *results) merge(again *results) {
 			r.Tests[name] = second
 		}
 	}
+	for name, first := range r.Tests {
+		if _, both := again.Tests[name]; !both && !first.Passed && hasParts(again.Tests, name) {
+			delete(r.Tests, name)
+		}
+	}
+}
+
+func hasParts(tests map[string]result, name string) bool {
+	for other := range tests {
+		if strings.HasPrefix(other, name+"/") {
+			return true
+		}
+	}
+	return false
 }
 
 // dropParents removes tests whose results are those of their parts. A test that fails while its parts pass stays.
