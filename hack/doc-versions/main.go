@@ -5,6 +5,7 @@
 //
 //   - patch versions of Kubernetes and etcd, as go.mod and kube/*/go.mod require them;
 //   - the minor version of Kubernetes where a page says which one Tripod is;
+//   - the table of what works together;
 //   - how many conformance specs pass, as docs/conformance.md says.
 //
 // Pages that a command writes, and records of the past, stay as they are.
@@ -17,6 +18,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 
 	"golang.org/x/mod/modfile"
@@ -91,6 +93,8 @@ func differences(page, before, after string) (lines []string) {
 type facts struct {
 	// minor is the newest minor version of Kubernetes that Tripod is built from, as in 1.37.
 	minor string
+	// etcds are the whole versions of etcd, the oldest first.
+	etcds []string
 	// patches has the whole version of each minor version, of Kubernetes and of etcd: 1.37 is 1.37.2.
 	patches map[string]string
 	// passed, rolling and specs are counts of docs/conformance.md.
@@ -141,6 +145,7 @@ func (f *facts) require(file string) error {
 			f.patches[minor], f.minor = version, minor
 		case "go.etcd.io/etcd/server/v3":
 			f.patches[minor] = version
+			f.etcds = append(f.etcds, version)
 		}
 	}
 	return nil
@@ -150,6 +155,8 @@ var (
 	// A patch version 0 is that of the first release, of which pages say the date.
 	ofKubernetes = regexp.MustCompile(`\bv?(1\.[3-9]\d)\.[1-9]\d*\b`)
 	ofEtcd       = regexp.MustCompile(`\bv(3\.\d+)\.\d+\b`)
+	// rowOfEtcd is one of what tripod status and tripod etcd status print.
+	rowOfEtcd = regexp.MustCompile(`(?m)^( *[a-z]\S* .*https://\S+ +)3\.\d+\.\d+\b`)
 )
 
 // sentence is one that must be on a page. Each group in parentheses gets the fact of the same position.
@@ -170,6 +177,7 @@ var sentences = []sentence{
 	minorIn("docs/migrate.md", `stores what kube-apiserver (1\.\d+) stores`),
 	minorIn("docs/kubeadm.md", `than Tripod's \(Kubernetes (1\.\d+)\)`),
 	minorIn("docs/flags.md", `each flag of kube-apiserver (1\.\d+)\.`),
+	minorIn("docs/search-reference.md", `\n\| kube-apiserver (1\.\d+) \| Each run of the tests`),
 	{
 		"README.md", regexp.MustCompile(`(\d+) of Kubernetes' (\d+) \[conformance specs\]`),
 		func(f *facts) []string { return []string{f.passed, f.specs} },
@@ -190,7 +198,8 @@ func (f *facts) apply(page, text string) (string, error) {
 			return found
 		})
 	}
-	for _, s := range sentences {
+	text = rowOfEtcd.ReplaceAllString(text, "${1}"+f.etcds[len(f.etcds)-1])
+	for _, s := range slices.Concat(sentences, support) {
 		if s.page != page {
 			continue
 		}

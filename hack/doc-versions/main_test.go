@@ -4,6 +4,7 @@
 package main
 
 import (
+	"fmt"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -12,7 +13,7 @@ import (
 
 func example() *facts {
 	return &facts{
-		minor: "1.38", passed: "460", rolling: "459", specs: "470",
+		minor: "1.38", passed: "460", rolling: "459", specs: "470", etcds: []string{"3.6.17", "3.7.5"},
 		patches: map[string]string{"1.38": "1.38.1", "1.37": "1.37.4", "3.7": "3.7.5"},
 	}
 }
@@ -29,6 +30,25 @@ func TestSentencesFollowTheirSources(t *testing.T) {
 	assert.Equal(t, "Tripod is kube-apiserver 1.38: it passes\n460 of Kubernetes' 470 [conformance specs](x)", text)
 	_, err = example().apply("README.md", "Tripod is kube-apiserver 1.37: it passes most")
 	require.ErrorContains(t, err, "README.md no longer says")
+}
+
+func TestTablesOfStatusHaveTheEtcd(t *testing.T) {
+	text, err := example().apply("docs/laptop.md", "etcd-0  true  1  https://127.0.0.1:2379   3.6.16   26s\ncore-0  true  2  https://127.0.0.1:1   v1.37.2\netcd 3.5.33 or later")
+	require.NoError(t, err)
+	assert.Equal(t, "etcd-0  true  1  https://127.0.0.1:2379   3.7.5   26s\ncore-0  true  2  https://127.0.0.1:1   v1.37.4\netcd 3.5.33 or later", text)
+}
+
+func TestTheTableOfWhatWorksTogetherFollowsTheVersions(t *testing.T) {
+	table := func(values ...any) string {
+		return fmt.Sprintf("| | Tripod with Kubernetes %s | Tripod with Kubernetes %s |\n| `--emulated-version` | %s to %s | %s to %s |\n"+
+			"| kubelets, by [policy](x) | %s to %s | %s to %s |\n| kube-controller-manager and kube-scheduler | %s or %s | %s or %s |\n"+
+			"| etcd that it embeds, and that the chart installs | %s | %s |\n", values...)
+	}
+	text, err := example().apply(versionsPage, table("1.37", "1.36", "1.34", "1.37", "1.33", "1.36", "1.34", "1.37", "1.33", "1.36",
+		"1.36", "1.37", "1.35", "1.36", "3.7.3", "3.6.16"))
+	require.NoError(t, err)
+	assert.Equal(t, table("1.38", "1.37", "1.35", "1.38", "1.34", "1.37", "1.35", "1.38", "1.34", "1.37",
+		"1.37", "1.38", "1.36", "1.37", "3.7.5", "3.6.17"), text)
 }
 
 func TestADifferenceNamesItsLine(t *testing.T) {
