@@ -152,13 +152,18 @@ func TestTheReportSaysWhatToLookAt(t *testing.T) {
 		"defaults:\n   new:  Fresh (Alpha, false)\n   now:  Older (GA, true, locked, before: Beta, true)\n   gone: Tracing (GA, true)\n",
 		"name v1.36.3 or etcd v3.6.8, most of them in examples:\n   README.md\n",
 		"CHANGELOG-1.37.md",
-		"make refresh-advisories verify test conformance kubectl-suite",
+		"step 5):\n   kube/1.36 has the module files that the root had",
+		"docs/kubernetes-versions.md has a row for 1.37,",
+		"make type-check refresh-advisories verify test conformance kubectl-suite\nBefore a release: make test-upgrade ",
 	} {
 		if !strings.Contains(got, want) {
 			t.Errorf("the report lacks %q:\n%s", want, got)
 		}
 	}
 	got = summary(before, before, false, "", nil, nil)
+	if strings.Contains(got, "Another minor version") {
+		t.Errorf("the report of one version names another minor version:\n%s", got)
+	}
 	for _, want := range []string{"leans on: none changed.", "is about): the same.", "gets which): the same.", "defaults: the same."} {
 		if !strings.Contains(got, want) {
 			t.Errorf("the report lacks %q:\n%s", want, got)

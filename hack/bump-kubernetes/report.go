@@ -76,8 +76,21 @@ func summary(before, after state, differ bool, insides string, changed, naming [
 	}
 	fmt.Fprintf(&b, "\n9. The urgent upgrade notes of Kubernetes %s (CHANGELOG-%s.md in its repository).\n",
 		after.version, strings.TrimPrefix(semver.MajorMinor(after.version), "v"))
-	b.WriteString("\nThen: make refresh-advisories verify test conformance kubectl-suite\n")
+	if semver.MajorMinor(before.version) != semver.MajorMinor(after.version) {
+		b.WriteString(newMinor(before.version, after.version))
+	}
+	b.WriteString("\nThen: make type-check refresh-advisories verify test conformance kubectl-suite\n" +
+		"Before a release: make test-upgrade test-emulated test-emulated-older e2e-upgrade e2e-kubeadm conformance-cluster operators\n")
 	return b.String()
+}
+
+// newMinor says what belongs to a move to another minor version.
+func newMinor(before, after string) string {
+	of := func(version string) string { return strings.TrimPrefix(semver.MajorMinor(version), "v") }
+	return fmt.Sprintf("\n10. Another minor version (CONTRIBUTING.md, step 5):\n"+
+		"   kube/%s has the module files that the root had, and the oldest folder of kube/ goes\n"+
+		"   .github/workflows/ci.yaml and nightly.yaml list the versions of kube/\n"+
+		"   docs/kubernetes-versions.md has a row for %s, with the date until which Kubernetes mends it\n", of(before), of(after))
 }
 
 // difference lists what is new and what is gone.
