@@ -28,7 +28,7 @@ func (c *Config) newHealth() *health.Handler {
 	}
 	notes = append(notes,
 		healthz.NamedCheck("same-settings", func(*http.Request) error {
-			return errors.Join(ofFeeds(c.backends, (*feeds.Follower).Agree), c.versions.Agree())
+			return inOneLine(ofFeeds(c.backends, (*feeds.Follower).Agree), c.versions.Agree())
 		}),
 		healthz.NamedCheck("same-configuration", func(*http.Request) error { return c.comparison.Agree() }))
 	return health.New(shown, notes...)
@@ -65,7 +65,21 @@ func ofFeeds(of backends, check func(*feeds.Follower) error) error {
 	for _, b := range of {
 		errs = append(errs, check(b.feed))
 	}
-	return errors.Join(errs...)
+	return inOneLine(errs...)
+}
+
+// inOneLine joins errors, as a check of /readyz has one line.
+func inOneLine(errs ...error) error {
+	var texts []string
+	for _, err := range errs {
+		if err != nil {
+			texts = append(texts, err.Error())
+		}
+	}
+	if len(texts) == 0 {
+		return nil
+	}
+	return errors.New(strings.Join(texts, "; "))
 }
 
 // refuseUnknownServices answers 400 to requests that ask about an unknown service.

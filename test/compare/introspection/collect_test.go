@@ -222,10 +222,10 @@ func TestWhatCannotBeCollectedIsOneLine(t *testing.T) {
 		"must be text or json, not": {"-o", "yaml"},
 	} {
 		cmd := exec.CommandContext(t.Context(), environment.Binary("tripod"), append([]string{"debug", "collect", filepath.Join(dir, "b.tar.gz")}, args...)...)
-		said, err := cmd.CombinedOutput()
+		output, err := cmd.CombinedOutput()
 		assert.Error(t, err, want)
-		assert.Contains(t, string(said), want)
-		assert.Len(t, strings.Split(strings.TrimSpace(string(said)), "\n"), 1, "%s", said)
+		assert.Contains(t, string(output), want)
+		assert.Len(t, strings.Split(strings.TrimSpace(string(output)), "\n"), 1, "%s", output)
 	}
 	entries, err := os.ReadDir(dir)
 	require.NoError(t, err)

@@ -75,12 +75,16 @@ func TestServicesTellThoseWhomStockWouldTell(t *testing.T) {
 func TestAReplicaTellsAboutItself(t *testing.T) {
 	both.NeedsTripod(t)
 	for _, name := range []string{"core-0", "core-1"} {
-		path := "/flagz?service=core&replica=" + strings.TrimPrefix(fleet.Replica(name).URL, "https://")
+		of := "?service=core&replica=" + strings.TrimPrefix(fleet.Replica(name).URL, "https://")
 		for range 5 {
-			if got := ask(t, tested, admin, get(path)); got.code != http.StatusOK || !replicaFlag(name).MatchString(got.body) {
-				t.Errorf("%s at %s is %d: %s", path, name, got.code, got.body)
+			if got := ask(t, tested, admin, get("/flagz"+of)); got.code != http.StatusOK || !replicaFlag(name).MatchString(got.body) {
+				t.Errorf("/flagz%s at %s is %d: %s", of, name, got.code, got.body)
 			}
 		}
+		// During an upgrade, the version tells which replicas have been replaced.
+		got := ask(t, tested, admin, get("/statusz"+of))
+		assert.Equal(t, http.StatusOK, got.code)
+		assert.Regexp(t, `(?m)^Binary version[ =:]+1\.\d+`, got.body)
 	}
 }
 
