@@ -3,8 +3,11 @@
 
 ##@ Test
 
+# Each run ends with its own summary. The last one counts the tests of all of them.
 .PHONY: test
 test: test-unit test-integration ## Run all tests; builds what they need.
+	@echo 'Unit and integration tests together:'
+	@$(TOOLS)/gotestsum --format none $(GOTESTSUM_SAYS) --raw-command -- cat $(BIN)/test-unit.json $(BIN)/test-waiting.json $(BIN)/test-busy.json
 
 # Those that take longest start first. Some of them wait more than they compute, so three run at a time. The tests of the chart run helm 850 times:
 # beside the integration tests, each of which has a dozen processes at work, they once took over half an hour instead of two minutes.
@@ -49,8 +52,8 @@ OLDER ?= $(firstword $(OLDER_KUBES))
 .PHONY: test-upgrade
 test-upgrade: export TEST_OLDER_KUBE := $(OLDER)
 test-upgrade: export TEST_OLDER_BINARIES := $(abspath $(BIN))/kube-$(OLDER)/bin
-test-upgrade: build wardle test-assets ## Replace services under load, one at a time, by those of the older version of Kubernetes and back; 6 minutes.
-	$(MAKE) build wardle KUBE=$(OLDER)
+test-upgrade: build wardle test-assets $(TOOLS)/gotestsum ## Replace services under load, one at a time, by those of the older version of Kubernetes and back, and members of etcd; 8 minutes.
+	$(MAKE) build wardle test-etcd KUBE=$(OLDER)
 	$(GOTESTSUM) -- $(GO_TEST_FLAGS) -count=1 -timeout 30m ./test/suites/upgrade
 
 .PHONY: test-nightly
@@ -60,7 +63,8 @@ test-nightly: ## Follow the tutorials on one machine, and build API services out
 .PHONY: test-emulated
 test-emulated: export TEST_EMULATED_VERSION := $(OLDER)
 test-emulated: build wardle test-assets $(TOOLS)/gotestsum ## Run the comparisons with kube-apiserver while both emulate the older version of Kubernetes; 10 minutes.
-	$(GOTESTSUM) -- $(GO_TEST_FLAGS) -count=1 -timeout 30m ./test/compare/requests ./test/compare/admission
+	$(GOTESTSUM) -- $(GO_TEST_FLAGS) -count=1 -timeout 30m ./test/compare/requests ./test/compare/admission \
+		./test/compare/identity ./test/compare/loopback ./test/compare/streaming
 
 # kube-apiserver of the newer version differs from that of the older one, also when it emulates that. Tripod may only differ where it does.
 .PHONY: test-emulated-older
@@ -74,13 +78,13 @@ test-emulated-older: build wardle test-assets $(TOOLS)/gotestsum ## Compare Trip
 
 .PHONY: test-partitions
 test-partitions: export TEST_EXTENSIONS_PARTITIONS := a=example.com b=*.example.com,*.example.org
-test-partitions: build wardle test-assets ## Run the comparisons with kube-apiserver that are about custom resources, and envtest, with extensions in three parts; 5 minutes.
+test-partitions: build wardle test-assets $(TOOLS)/gotestsum ## Run the comparisons with kube-apiserver that are about custom resources, and envtest, with extensions in three parts; 5 minutes.
 	$(GOTESTSUM) -- $(GO_TEST_FLAGS) -count=1 -timeout 30m ./test/compare/behaviour ./test/compare/admission ./test/suites/envtest
 
 KINE ?= sqlite
 .PHONY: test-kine
 test-kine: export TEST_KINE := $(KINE)
-test-kine: build wardle test-assets ## Run comparisons with kube-apiserver with kine in place of etcd, on both sides; 5 minutes (KINE=postgres://postgres@127.0.0.1:5432).
+test-kine: build wardle test-assets $(TOOLS)/gotestsum ## Run comparisons with kube-apiserver with kine in place of etcd, on both sides; 5 minutes (KINE=postgres://postgres@127.0.0.1:5432).
 	$(GOTESTSUM) -- $(GO_TEST_FLAGS) -count=1 -timeout 30m ./test/compare/behaviour ./test/compare/requests ./test/compare/admission
 
 .PHONY: console-screenshots
@@ -101,6 +105,11 @@ test-assets: $(ASSETS)/kwok $(ASSETS)/kine $(ASSETS)/proxy-server $(ASSETS)/prox
 	@mkdir -p $(ASSETS)
 	$(GO_BUILD) -o $(ASSETS)/ k8s.io/kubernetes/cmd/kube-apiserver k8s.io/kubernetes/cmd/kube-controller-manager \
 		k8s.io/kubernetes/cmd/kube-scheduler k8s.io/sample-apiserver ./test/framework/assets/etcd
+
+.PHONY: test-etcd
+test-etcd:
+	@mkdir -p $(ASSETS)
+	$(GO_BUILD) -o $(ASSETS)/ ./test/framework/assets/etcd
 
 ##@ End to end, in a kind cluster (Docker, Podman or nerdctl)
 

@@ -43,7 +43,7 @@ func TestMain(m *testing.M) {
 	environment.Main(m, "-upgrade", install, func(e *environment.Environment) error { return e.Collect(tripod) })
 }
 
-// install installs the older version, which emulates itself, as before an upgrade.
+// install installs the older version.
 func install(ctx context.Context, e *environment.Environment) (err error) {
 	if emulated == "" {
 		return errors.New("E2E_OLDER_KUBE names no older version of Kubernetes: make e2e-upgrade does")
@@ -60,7 +60,7 @@ func install(ctx context.Context, e *environment.Environment) (err error) {
 	if err != nil {
 		return err
 	}
-	values["image"], values["emulatedVersion"] = release.Values{"tag": older}, emulated
+	values["image"] = release.Values{"tag": older}
 	// kube-controller-manager follows after Tripod: that of the newer version does not suit the older one.
 	values["controllerManager"] = release.Values{"enabled": false}
 	// With these requests all pods fit on a node of two processors, even while a Deployment rolls.
@@ -111,12 +111,17 @@ func TestHelmGoesToTheNewerVersionAndBack(t *testing.T) {
 	require.Equal(t, emulated, served(t))
 	others := usage.Start(t, usage.Options{Config: tripod.Admin(), Host: gateway(t)})
 	clients := traffic.Start(t, traffic.Options{Customs: customs, Rate: 60, Workers: 40, Watchers: 60, Long: true}, tripod.Admin())
+	upgrade(t, "the emulated version "+emulated, release.Values{"emulatedVersion": emulated})
+	assert.Equal(t, emulated, served(t), "nothing changes for clients")
+	usage.ExpectHealthy(t, tripod.Admin())
+	goBack(t, clients)
 	for i, order := range orders {
 		tag := []string{newer, older}[i%2]
 		for _, service := range order {
 			upgrade(t, service+" with the image "+tag, imageOf(service, tag))
 			clients.Progress(t, 200)
 			assert.Equal(t, emulated, served(t), "fields and versions of the API")
+			usage.ExpectHealthy(t, tripod.Admin())
 		}
 	}
 	upgrade(t, "no emulated version", release.Values{
@@ -133,6 +138,22 @@ func TestHelmGoesToTheNewerVersionAndBack(t *testing.T) {
 		t.Error(failure)
 	}
 	t.Log(others)
+}
+
+// goBack replaces core, and goes back by `helm rollback`.
+func goBack(t *testing.T, clients *traffic.Traffic) {
+	t.Helper()
+	upgrade(t, release.Core+" with the image "+newer, imageOf(release.Core, newer))
+	require.NoError(t, progress.Step("helm goes back", func() error {
+		_, err := tripod.Helm(t.Context(), "rollback", tripod.Name, "--wait", "--timeout=10m")
+		return err
+	}))
+	require.NoError(t, tripod.Settled(t.Context(), release.Core))
+	clients.Progress(t, 200)
+	core, err := tripod.Deployment(t.Context(), release.Core)
+	require.NoError(t, err)
+	assert.Contains(t, core.Spec.Template.Spec.Containers[0].Image, older)
+	usage.ExpectHealthy(t, tripod.Admin())
 }
 
 // imageOf returns the values that give a service alone the image with a tag.

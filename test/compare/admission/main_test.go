@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"github.com/tripod-k8s/tripod/test/framework"
@@ -39,8 +40,11 @@ func TestMain(m *testing.M) {
 // start starts both with the same further flags and makes definitions of custom resources.
 func start(ctx context.Context, env *framework.Environment, args ...string) (*pair, error) {
 	sides, err := both.Start(ctx, func(ctx context.Context, tripod bool) (*side, error) {
-		server, err := env.StartStock(ctx, framework.StockOptions{Args: args, DropIn: tripod})
+		server, err := env.StartStock(ctx, framework.StockOptions{Args: slices.Concat(args, both.EmulationFlags()), DropIn: tripod})
 		if err != nil {
+			return nil, err
+		}
+		if err := both.ExpectEmulation(server.Admin()); err != nil {
 			return nil, err
 		}
 		return newSide("", server.Cluster, server), server.Create(ctx, definitions)

@@ -55,7 +55,7 @@ func telling() []step {
     'allowed': string(variables.answer.allowed()), 'reason': variables.answer.reason(), 'errored': string(variables.answer.errored())}}}"}}]}`, "")
 }
 
-func told(widget string) step {
+func shown(widget string) step {
 	return post(widgets, strings.Replace(widget, "{allowed:", "{color: any, allowed:", 1)).containing(`"errored":"false"`)
 }
 
@@ -73,7 +73,7 @@ func TestPoliciesKnowWhatThePodsOfANodeNeed(t *testing.T) {
 			refused(askingForSecret("of-nobody")).as(nodeOne),
 			post(widgets, askingForSecret("of-one")).as(nodeOne),
 			post(widgets, askingForSecret("of-two")).as(nodeTwo),
-			told(askingForSecret("of-one")).as(nodeOne).containing(`"allowed":"true"`),
+			shown(askingForSecret("of-one")).as(nodeOne).containing(`"allowed":"true"`),
 		),
 		[]step{
 			post(widgets, askingForSecret("of-one")).as(nodeOne),
@@ -95,10 +95,10 @@ func TestPoliciesKnowWhatThePodsOfANodeNeed(t *testing.T) {
 			refused(asking("get", "", "persistentvolumeclaims", "", "unknown")).as(nodeOne),
 			post(widgets, asking("list", "", "services", "", "")).as(nodeOne),
 			refused(asking("get", "example.com", "widgets", "", "unknown")).as(nodeOne),
-			told(askingForSecret("of-two")).as(nodeOne).containing("no relationship found"),
-			told(asking("list", "", "configmaps", "", "")).as(nodeOne),
-			told(askingForSecret("of-one")).as("no-node"),
-			told(askingForSecret("by-role")).as(nodeTwo),
+			shown(askingForSecret("of-two")).as(nodeOne).containing("no relationship found"),
+			shown(asking("list", "", "configmaps", "", "")).as(nodeOne),
+			shown(askingForSecret("of-one")).as("no-node"),
+			shown(askingForSecret("by-role")).as(nodeTwo),
 			del(inNamespace + "pods/on-one?gracePeriodSeconds=0"),
 		},
 		settle(refused(askingForSecret("of-one")).as(nodeOne)))

@@ -5,6 +5,7 @@ package admission
 
 import (
 	"net/http"
+	"slices"
 	"syscall"
 	"testing"
 
@@ -13,6 +14,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/tripod-k8s/tripod/test/framework"
+	"github.com/tripod-k8s/tripod/test/framework/both"
 )
 
 // Plugins that are off by default, or of which the shared servers would be of no use to other tests.
@@ -23,7 +25,7 @@ func TestPluginsByFlags(t *testing.T) {
 		t.Helper()
 		starting, ctx := errgroup.WithContext(t.Context())
 		for _, s := range own {
-			starting.Go(func() error { return s.process.Restart(ctx, args...) })
+			starting.Go(func() error { return s.process.Restart(ctx, slices.Concat(args, both.EmulationFlags())...) })
 		}
 		require.NoError(t, starting.Wait())
 	}

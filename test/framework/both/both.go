@@ -5,17 +5,47 @@ package both
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"slices"
 	"testing"
 
 	"golang.org/x/sync/errgroup"
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/rest"
 
 	"github.com/tripod-k8s/tripod/test/framework"
 )
 
-// Emulated is the version of Kubernetes that both sides of StartClusters emulate, as in 1.36, or nothing.
+// Emulated is the version of Kubernetes that both sides of StartClusters emulate, as in 1.36, or nothing. A test that starts its sides
+// itself passes on EmulationFlags.
 var Emulated = os.Getenv("TEST_EMULATED_VERSION")
+
+// EmulationFlags are the flags of a kube-apiserver that emulates Emulated, which is the oldest version that its objects must suit, too.
+func EmulationFlags() []string {
+	if Emulated == "" {
+		return nil
+	}
+	return []string{"--emulated-version=" + Emulated, "--min-compatibility-version=" + Emulated}
+}
+
+// ExpectEmulation expects that an API server reports the version that it shall emulate. Without it, a comparison that starts without the
+// flags would pass all the same.
+func ExpectEmulation(config *rest.Config) error {
+	client, err := discovery.NewDiscoveryClientForConfig(config)
+	if err != nil {
+		return err
+	}
+	got, err := client.ServerVersion()
+	if err != nil {
+		return err
+	}
+	emulated, oldest := got.EmulationMajor+"."+got.EmulationMinor, got.MinCompatibilityMajor+"."+got.MinCompatibilityMinor
+	if Emulated != "" && (emulated != Emulated || oldest != Emulated) {
+		return fmt.Errorf("%s emulates %s and is compatible with %s, not with %s", config.Host, emulated, oldest, Emulated)
+	}
+	return nil
+}
 
 // Stock is the path of another kube-apiserver for the stock side of StartClusters, such as that of the version that Tripod emulates.
 var Stock = os.Getenv("TEST_STOCK")
@@ -55,10 +85,23 @@ func startSides[S any](ctx context.Context, start func(ctx context.Context, side
 // StartClusters starts a stock kube-apiserver with flags, and `tripod up` with arguments. With AgainstStock, the kube-apiserver that takes the place of Tripod
 // is always the one of this version of Kubernetes.
 func StartClusters(ctx context.Context, env *framework.Environment, flags, arguments []string) ([2]*framework.Cluster, error) {
-	if Emulated != "" {
-		emulate := []string{"--emulated-version=" + Emulated}
-		flags, arguments = slices.Concat(flags, emulate), slices.Concat(arguments, emulate)
+	clusters, err := startClusters(ctx, env, slices.Concat(flags, EmulationFlags()), slices.Concat(arguments, EmulationFlags()))
+	if err != nil {
+		return clusters, err
 	}
+	for side, cluster := range clusters {
+		// A kube-apiserver of the older version emulates none.
+		if side == 0 && Stock != "" {
+			continue
+		}
+		if err := ExpectEmulation(cluster.Admin()); err != nil {
+			return clusters, err
+		}
+	}
+	return clusters, nil
+}
+
+func startClusters(ctx context.Context, env *framework.Environment, flags, arguments []string) ([2]*framework.Cluster, error) {
 	return startSides(ctx, func(ctx context.Context, side int) (*framework.Cluster, error) {
 		if side == 1 && !AgainstStock {
 			up, err := env.StartTripod(ctx, framework.TripodOptions{Args: arguments})

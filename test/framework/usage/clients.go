@@ -70,6 +70,7 @@ type Clients struct {
 
 	working sync.WaitGroup
 	cancel  context.CancelFunc
+	watches []*follower
 
 	mu       sync.Mutex
 	failures []string
@@ -80,6 +81,7 @@ func Start(t testing.TB, o Options) *Clients {
 	t.Helper()
 	c := &Clients{config: rest.CopyConfig(o.Config), host: cmp.Or(o.Host, "127.0.0.1"), namespace: framework.UniqueName("usage")}
 	c.config.QPS = -1
+	c.config.Wrap(func(next http.RoundTripper) http.RoundTripper { return &attempts{next: next, failed: c.fail} })
 	var err error
 	c.client, err = dynamic.NewForConfig(c.config)
 	require.NoError(t, err)
@@ -89,22 +91,54 @@ func Start(t testing.TB, o Options) *Clients {
 	_, err = admin.CoreV1().Namespaces().Create(t.Context(), namespace, metav1.CreateOptions{})
 	require.NoError(t, err)
 	c.startWebhooks(t, admin)
-	served, err := c.discover()
+	served, err := c.discover(false)
 	require.NoError(t, err)
 	var ctx context.Context
 	ctx, c.cancel = context.WithCancel(t.Context())
 	t.Cleanup(c.Stop)
-	for name, use := range map[string]func(context.Context, string) error{
-		"server-side apply": c.apply,
-		"an API service":    c.useFlunders,
-		"conversion":        c.convert,
-		"a webhook":         c.admit,
-		"discovery":         func(context.Context, string) error { return c.servesAll(served) },
+	// One version of widgets is written, and the other is watched.
+	ofFlunders, ofWidgets := c.follow(t, flunders), c.follow(t, newWidgets)
+	for _, u := range []*use{
+		{name: "server-side apply", do: c.apply},
+		{name: "an API service", do: c.useFlunders, seenBy: ofFlunders},
+		{name: "conversion", do: c.convert, seenBy: ofWidgets},
+		{name: "a webhook", do: c.admit},
+		{name: "discovery", do: func(context.Context, string) error { return c.servesAll(served, false) }},
+		// It takes a request for each group and version.
+		{name: "discovery without aggregation", do: func(context.Context, string) error { return c.servesAll(served, true) }, pause: time.Second},
 	} {
-		require.NoError(t, use(ctx, "first"), name)
-		c.working.Go(func() { c.repeat(ctx, name, use) })
+		require.NoError(t, c.once(ctx, u, "first"), u.name)
+		c.working.Go(func() { c.repeat(ctx, u) })
 	}
 	return c
+}
+
+// use is what one client does again and again.
+type use struct {
+	name string
+	// do uses an object of the given name, which is gone when it returns.
+	do func(ctx context.Context, name string) error
+	// seenBy is the watch that sees the objects, if any.
+	seenBy *follower
+	// pause is the time between two uses, if it is not the usual one.
+	pause time.Duration
+}
+
+func (c *Clients) once(ctx context.Context, u *use, object string) error {
+	if err := u.do(ctx, object); err != nil {
+		return err
+	}
+	if u.seenBy != nil {
+		u.seenBy.expect(object)
+	}
+	return nil
+}
+
+// fail records a failure.
+func (c *Clients) fail(of string, err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.failures = append(c.failures, fmt.Sprintf("%s %s: %v", time.Now().Format("15:04:05.000"), of, err))
 }
 
 // String counts what the clients did.
@@ -112,23 +146,25 @@ func (c *Clients) String() string {
 	return fmt.Sprintf("%d uses, %d conversions, %d reviews", c.uses.Load(), c.converted.Load(), c.reviewed.Load())
 }
 
-func (c *Clients) repeat(ctx context.Context, name string, use func(context.Context, string) error) {
+func (c *Clients) repeat(ctx context.Context, u *use) {
 	for n := 0; ctx.Err() == nil; n++ {
 		// A use that has begun comes to its end.
-		if err := use(context.WithoutCancel(ctx), fmt.Sprint("object-", n)); err != nil {
-			c.mu.Lock()
-			c.failures = append(c.failures, fmt.Sprintf("%s %s: %v", time.Now().Format("15:04:05.000"), name, err))
-			c.mu.Unlock()
+		if err := c.once(context.WithoutCancel(ctx), u, fmt.Sprint("object-", n)); err != nil {
+			c.fail(u.name, err)
 		}
 		c.uses.Add(1)
-		time.Sleep(pause)
+		time.Sleep(cmp.Or(u.pause, pause))
 	}
 }
 
-// Stop returns when each client has ended what it had begun.
+// Stop returns when each client has ended what it had begun, and watches have seen it.
 func (c *Clients) Stop() {
 	c.cancel()
 	c.working.Wait()
+	for _, f := range c.watches {
+		f.stop(func(err error) { c.fail("the watch of "+f.resource, err) })
+	}
+	c.watches = nil
 }
 
 // Failures returns what failed so far.
@@ -213,17 +249,19 @@ func (c *Clients) admit(ctx context.Context, name string) error {
 	return maps.Delete(ctx, o.GetName(), metav1.DeleteOptions{})
 }
 
-// discover returns all resources that the API has, by aggregated discovery.
-func (c *Clients) discover() ([]string, error) {
+// discover returns all resources that the API has with their verbs, by aggregated discovery or by the older form.
+func (c *Clients) discover(older bool) ([]string, error) {
 	client, err := discovery.NewDiscoveryClientForConfig(c.config)
 	if err != nil {
 		return nil, err
 	}
+	client.UseLegacyDiscovery = older
 	_, lists, err := client.ServerGroupsAndResources()
 	var all []string
 	for _, list := range lists {
 		for _, resource := range list.APIResources {
-			all = append(all, list.GroupVersion+"/"+resource.Name)
+			verbs := slices.Sorted(slices.Values(resource.Verbs))
+			all = append(all, fmt.Sprint(list.GroupVersion, "/", resource.Name, " ", verbs))
 		}
 	}
 	return all, err
@@ -231,8 +269,8 @@ func (c *Clients) discover() ([]string, error) {
 
 // servesAll expects that discovery has everything that it had at first. Both versions serve the same while the newer one emulates the
 // older.
-func (c *Clients) servesAll(first []string) error {
-	now, err := c.discover()
+func (c *Clients) servesAll(first []string, older bool) error {
+	now, err := c.discover(older)
 	if err != nil {
 		return err
 	}

@@ -5,6 +5,7 @@ package upgrade
 
 import (
 	"context"
+	"crypto/sha256"
 	"fmt"
 	"os"
 	"os/exec"
@@ -81,8 +82,9 @@ func TestServicesAreReplacedOneAtATime(t *testing.T) {
 				t.Logf("%s was back after %.1f s", replica, time.Since(began).Seconds())
 			}
 			load.Progress(t, 200)
+			versions(t, tripod, service, from == newer, emulated)
+			usage.ExpectHealthy(t, tripod.Admin())
 		}
-		versions(t, tripod, i%2 == 0, emulated)
 	}
 	c.Stop()
 	load.Finish(t)
@@ -103,16 +105,50 @@ func programOf(service string) string {
 	return "tripod-" + service
 }
 
-// versions expects that `tripod status` shows for each replica of a service whether it is of the older version.
-func versions(t *testing.T, tripod *framework.Tripod, isNewer bool, older string) {
+// versions expects that `tripod status` shows each replica of a service as ready and of the version that has just been installed.
+func versions(t *testing.T, tripod *framework.Tripod, service string, isNewer bool, older string) {
 	t.Helper()
-	all, err := tripod.Status(t.Context())
+	all, err := tripod.Replicas(t.Context(), service)
 	require.NoError(t, err)
+	require.Len(t, all, 2)
 	for _, replica := range all {
-		if service := replica.Component; service == "core" || service == "extensions" || service == "aggregator" {
-			assert.Equal(t, !isNewer, strings.HasPrefix(replica.Version, "v"+older+"."), "%s is %s", replica.Replica, replica.Version)
-		}
+		assert.True(t, replica.Ready, replica.Replica)
+		assert.Equal(t, !isNewer, strings.HasPrefix(replica.Version, "v"+older+"."), "%s is %s", replica.Replica, replica.Version)
 	}
+}
+
+// TestNoOtherVersionJoinsWithoutEmulation replaces the program of core, as an upgrade that forgot to emulate does.
+func TestNoOtherVersionJoinsWithoutEmulation(t *testing.T) {
+	older, emulated := older(t)
+	env := framework.ForTest(t)
+	installed, err := newPrograms(t.TempDir(), older)
+	require.NoError(t, err)
+	options := framework.TripodOptions{Binary: installed.path("tripod"), Args: []string{"--core-replicas=2"}, DataDir: filepath.Join(t.TempDir(), "data")}
+	tripod, err := env.StartTripod(t.Context(), options)
+	require.NoError(t, err)
+	namespace := framework.CreateNamespace(t, tripod.Cluster)
+
+	require.NoError(t, installed.install(filepath.Dir(env.Binary("tripod")), "tripod-core"))
+	require.NoError(t, tripod.Kill(t.Context(), "core-0"))
+	refusal := "is of " + emulated + ": start tripod with --emulated-version=" + emulated + " until all programs are replaced"
+	framework.Eventually(t, "core-0 says why it does not start", func(ctx context.Context) error {
+		core, err := tripod.Component(ctx, "core-0")
+		if err == nil && !strings.Contains(core.Message, refusal) {
+			err = fmt.Errorf("it says %q", core.Message)
+		}
+		return err
+	})
+	core, err := tripod.Component(t.Context(), "core-0")
+	require.NoError(t, err)
+	assert.NotContains(t, core.Message, "\n")
+	write(t, tripod, namespace, "by-the-other-replica")
+	require.NoError(t, tripod.Stop())
+
+	etcd := filepath.Join(options.DataDir, "etcd", "member", "snap", "db")
+	before := digest(t, etcd)
+	_, err = env.StartTripod(t.Context(), options)
+	require.ErrorContains(t, err, refusal)
+	assert.Equal(t, before, digest(t, etcd), "a start that is refused changes nothing")
 }
 
 // TestTheDataDirectoryGoesToTheNewerVersionAndBack restarts `tripod up`, with its etcd, in another version.
@@ -139,17 +175,21 @@ func TestTheDataDirectoryGoesToTheNewerVersionAndBack(t *testing.T) {
 	stored := store(t, tripod, namespace)
 	require.NoError(t, tripod.Stop())
 
+	etcd := filepath.Join(data, "etcd", "member", "snap", "db")
+	before := digest(t, etcd)
 	_, err = up(old)
 	require.ErrorContains(t, err, "tripod etcd downgrade", "etcd refuses the data of the newer one")
+	assert.Regexp(t, `(?m)^.*cannot use the data of a newer etcd in .*: start the newer version again, and have it run .tripod etcd downgrade. first.*$`, err.Error())
+	assert.Equal(t, before, digest(t, etcd), "what etcd refuses stays as it is")
 
 	tripod, err = up(newer, emulating)
 	require.NoError(t, err)
 	server, err := tripod.Component(t.Context(), "etcd")
 	require.NoError(t, err)
 	pki := func(name string) string { return filepath.Join(tripod.PKI, name) }
-	said, err := exec.CommandContext(t.Context(), newer, "etcd", "downgrade", "--endpoints", server.Address, "--cacert", pki("etcd-ca.crt"),
-		"--cert", pki("apiserver-etcd-client.crt"), "--key", pki("apiserver-etcd-client.key"), "--to", before(t, server.Version)).CombinedOutput()
-	require.NoError(t, err, "%s", said)
+	output, err := exec.CommandContext(t.Context(), newer, "etcd", "downgrade", "--endpoints", server.Address, "--cacert", pki("etcd-ca.crt"),
+		"--cert", pki("apiserver-etcd-client.crt"), "--key", pki("apiserver-etcd-client.key"), "--to", minorBefore(t, server.Version)).CombinedOutput()
+	require.NoError(t, err, "%s", output)
 	require.NoError(t, tripod.Stop())
 
 	tripod, err = up(old)
@@ -167,12 +207,28 @@ func TestTheDataDirectoryGoesToTheNewerVersionAndBack(t *testing.T) {
 	require.ErrorContains(t, err, "has objects in the form of Kubernetes", "the upgrade is finalized")
 }
 
-// before returns the minor version before that of an etcd.
-func before(t *testing.T, server string) string {
+// digest returns a digest of a file.
+func digest(t *testing.T, path string) string {
+	t.Helper()
+	data, err := os.ReadFile(path)
+	require.NoError(t, err)
+	return fmt.Sprintf("%x", sha256.Sum256(data))
+}
+
+// minorBefore returns the minor version before that of an etcd.
+func minorBefore(t *testing.T, server string) string {
 	t.Helper()
 	v, err := version.ParseSemantic(server)
 	require.NoError(t, err)
 	return fmt.Sprintf("%d.%d", v.Major(), v.Minor()-1)
+}
+
+// minorOf returns the minor version of an etcd.
+func minorOf(t *testing.T, server string) string {
+	t.Helper()
+	v, err := version.ParseSemantic(server)
+	require.NoError(t, err)
+	return fmt.Sprintf("%d.%d", v.Major(), v.Minor())
 }
 
 func write(t *testing.T, tripod *framework.Tripod, namespace, name string) {
