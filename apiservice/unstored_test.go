@@ -84,7 +84,7 @@ func TestAKindWithoutAListCanBeCustomOnly(t *testing.T) {
 	wants(t, parse(t, serviceOf(Objects[*moment]{Name: "moments"}, false), "--etcd-servers=http://127.0.0.1:2379"), "AddToScheme does not add the list of *v1.PartialObjectMetadata")
 }
 
-func TestAnAuthorIsToldWhatIsWrong(t *testing.T) {
+func TestAnAuthorSeesWhatIsWrong(t *testing.T) {
 	for want, change := range map[string]func(*Service){
 		"EtcdPrefix is set, and no resource is kept in etcd": func(s *Service) { s.EtcdPrefix = "/registry" },
 		"a ready check needs Name and Check":                 func(s *Service) { s.ReadyChecks = []ReadyCheck{{Name: "database"}} },

@@ -128,15 +128,15 @@ func TestAddingAClusterShowsProgress(t *testing.T) {
 				clusters := fakeClusters(t, tc.statuses...)
 				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 				defer cancel()
-				var said []string
+				var output []string
 				a := Addition{Name: "east", Wait: !tc.noWait}
-				err := a.Add(ctx, clusters, &v1alpha2.ClusterSpec{Kubeconfig: []byte("x")}, func(line string) { said = append(said, line) })
+				err := a.Add(ctx, clusters, &v1alpha2.ClusterSpec{Kubeconfig: []byte("x")}, func(line string) { output = append(output, line) })
 				if tc.wrong == "" {
 					require.NoError(t, err)
 				} else {
 					require.ErrorContains(t, err, tc.wrong)
 				}
-				assert.Equal(t, tc.says, said)
+				assert.Equal(t, tc.says, output)
 				object, err := clusters.Get(t.Context(), "east", metav1.GetOptions{})
 				if !tc.stays {
 					require.Error(t, err, "something is left")

@@ -124,7 +124,7 @@ func (r *recorder) Fatalf(format string, args ...any) {
 	panic(ended{})
 }
 
-func TestWhatIsWrongIsSaid(t *testing.T) {
+func TestErrorsNameTheirCause(t *testing.T) {
 	t.Parallel()
 	needsTripod(t)
 	other := clock()

@@ -81,17 +81,17 @@ func TestClustersOfAHubAreListedAndCompleted(t *testing.T) {
 	require.NoError(t, clientcmd.WriteToFile(*config, file))
 	t.Setenv("KUBECONFIG", file)
 
-	said, err := execute(t, "search", "clusters", "list", "--hub-context", "hub", "-o", "name")
+	output, err := execute(t, "search", "clusters", "list", "--hub-context", "hub", "-o", "name")
 	require.NoError(t, err)
-	assert.Equal(t, "east\neastern\nwest\n", said)
+	assert.Equal(t, "east\neastern\nwest\n", output)
 	for line, want := range map[string]string{
 		"search clusters remove --hub-context hub ea":    "east\neastern\n",
 		"search clusters remove --hub-context hub east ": "eastern\nwest\n",
 		"search clusters list --hub-context h":           "hub\n",
 	} {
-		said, err := execute(t, append([]string{"__complete"}, strings.Split(line, " ")...)...)
+		output, err := execute(t, append([]string{"__complete"}, strings.Split(line, " ")...)...)
 		require.NoError(t, err)
-		completed, _, _ := strings.Cut(said, ":4\n") // no files
+		completed, _, _ := strings.Cut(output, ":4\n") // no files
 		assert.Equal(t, want, completed, line)
 	}
 }

@@ -193,12 +193,12 @@ func TestNothingInTheWorkingDirectoryIsTrusted(t *testing.T) {
 		assert.ErrorContains(t, err, filepath.Join(home, ".tripod"), command)
 	}
 	const earlier = "go on using it with --data-dir .tripod"
-	said, err := execute(t, "status")
+	printed, err := execute(t, "status")
 	require.Error(t, err)
-	assert.Contains(t, said, earlier)
-	said, err = execute(t, "status", "--data-dir", ".tripod")
+	assert.Contains(t, printed, earlier)
+	printed, err = execute(t, "status", "--data-dir", ".tripod")
 	assert.EqualError(t, err, "tripod does not run in .tripod: start it with `tripod up`, or give its --name or --data-dir")
-	assert.NotContains(t, said, earlier)
+	assert.NotContains(t, printed, earlier)
 }
 
 func TestKubeconfigThatOthersCanWriteIsRefused(t *testing.T) {
@@ -288,9 +288,9 @@ func TestKubectlWithoutAnInstanceSaysSoInOneLine(t *testing.T) {
 
 func TestAnAbsentInstanceIsNotDeleted(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "nowhere")
-	said, err := execute(t, "delete", "--data-dir", dir)
+	printed, err := execute(t, "delete", "--data-dir", dir)
 	assert.EqualError(t, err, "there is no instance in "+dir+": `tripod list` shows those that there are")
-	assert.Empty(t, said)
+	assert.Empty(t, printed)
 }
 
 func TestNoNewAPIServiceHasTheNameOfAProcess(t *testing.T) {

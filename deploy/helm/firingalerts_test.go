@@ -305,6 +305,6 @@ func evaluate(t *testing.T, rules []rule, tests []any) {
 	}
 	write("rules.yaml", map[string]any{"groups": []any{map[string]any{"name": "tripod", "rules": rules}}})
 	file := write("tests.yaml", map[string]any{"rule_files": []string{"rules.yaml"}, "evaluation_interval": "1m", "tests": tests})
-	said, err := exec.CommandContext(t.Context(), promtool, "test", "rules", file).CombinedOutput()
-	require.NoError(t, err, string(said))
+	output, err := exec.CommandContext(t.Context(), promtool, "test", "rules", file).CombinedOutput()
+	require.NoError(t, err, string(output))
 }

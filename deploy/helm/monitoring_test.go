@@ -67,8 +67,8 @@ func parsed(t *testing.T, rules []rule) {
 	text, err := yaml.Marshal(map[string]any{"groups": []any{map[string]any{"name": "tripod", "rules": rules}}})
 	require.NoError(t, err)
 	require.NoError(t, os.WriteFile(file, text, 0o600))
-	said, err := exec.CommandContext(t.Context(), promtool, "check", "rules", file).CombinedOutput()
-	assert.NoError(t, err, string(said))
+	output, err := exec.CommandContext(t.Context(), promtool, "check", "rules", file).CombinedOutput()
+	assert.NoError(t, err, string(output))
 }
 
 func TestAlerts(t *testing.T) {

@@ -83,10 +83,10 @@ func restoreByCommand(t *testing.T, r *release.Release, resources []traffic.Reso
 		return r.Upgrade(t.Context(), release.Values{"etcd": release.Values{"restore": release.Values{"snapshot": ""}}})
 	})
 	progress.Require(t, "a dry run checks "+snapshot, func() error {
-		said, err := r.HostTripod(t.Context(), append(command, "--dry-run")...)
-		assert.Contains(t, said, "of the etcd cluster")
-		assert.Contains(t, said, r.Name+"-core would stop")
-		assert.Contains(t, said, r.Name+"-etcd-0 would stop")
+		output, err := r.HostTripod(t.Context(), append(command, "--dry-run")...)
+		assert.Contains(t, output, "of the etcd cluster")
+		assert.Contains(t, output, r.Name+"-core would stop")
+		assert.Contains(t, output, r.Name+"-etcd-0 would stop")
 		return err
 	})
 	for _, resource := range resources {
@@ -213,7 +213,7 @@ func saveSnapshot(t *testing.T, r *release.Release, cronJob string) string {
 }
 
 // runJob creates a Job from a CronJob of the release, and returns the log of the complete Job.
-func runJob(t *testing.T, r *release.Release, name string) (said string) {
+func runJob(t *testing.T, r *release.Release, name string) (output string) {
 	t.Helper()
 	progress.Require(t, name+" runs", func() error {
 		_, err := r.HostKubectl(t.Context(), "", "create", "job", "--from=cronjob/"+r.Name+"-"+name, name)
@@ -221,11 +221,11 @@ func runJob(t *testing.T, r *release.Release, name string) (said string) {
 			_, err = r.HostKubectl(t.Context(), "", "wait", "--for=condition=complete", "--timeout=3m", "job/"+name)
 		}
 		var failed error
-		said, failed = r.HostKubectl(t.Context(), "", "logs", "job/"+name)
+		output, failed = r.HostKubectl(t.Context(), "", "logs", "job/"+name)
 		_, removed := r.HostKubectl(t.Context(), "", "delete", "job", name)
 		return errors.Join(err, failed, removed)
 	})
-	return said
+	return output
 }
 
 // stopAll stops the services, then the etcd.

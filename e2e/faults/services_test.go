@@ -57,7 +57,7 @@ func away(t *testing.T, service, path string, meanwhile func()) {
 		scale(replicas)
 		settled(t)
 	}()
-	answer := awaitAnswer(t, service+" is said to be unavailable", path, http.StatusServiceUnavailable)
+	answer := awaitAnswer(t, service+" is reported unavailable", path, http.StatusServiceUnavailable)
 	if answer.Header.Get("Retry-After") == "" {
 		t.Errorf("no Retry-After beside %s", answer.Body)
 	}

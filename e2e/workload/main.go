@@ -79,7 +79,7 @@ func run(ctx context.Context, args []string) (int, error) {
 		err = askAPI(ctx, rest[0])
 	case command == "fail":
 		code, parseErr := strconv.Atoi(rest[0])
-		return code, errors.Join(errors.New("failing as told"), parseErr)
+		return code, errors.Join(errors.New("failing as asked"), parseErr)
 	default:
 		return 2, fmt.Errorf("unknown command %q", command)
 	}

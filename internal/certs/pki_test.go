@@ -172,7 +172,7 @@ func TestCrashBetweenKeyAndCertificateIsHealed(t *testing.T) {
 	}
 }
 
-func TestDamagedFilesAreSaidClearly(t *testing.T) {
+func TestDamagedFilesAreReportedClearly(t *testing.T) {
 	overwrite := func(name, content string) func(*testing.T, *Store) {
 		return func(t *testing.T, s *Store) {
 			require.NoError(t, os.WriteFile(filepath.Join(string(s.dir), name), []byte(content), 0o600))

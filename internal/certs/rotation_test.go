@@ -33,7 +33,7 @@ func TestSomebodyWhoIsOneStepBehindIsUnderstood(t *testing.T) {
 			t.Fatalf("the rotation is at %q, want %q: %v", got, want, err)
 		}
 		if state, err := authority(t, store).Rotation(); err != nil || state != want {
-			t.Errorf("the rotation is said to be at %q, want %q: %v", state, want, err)
+			t.Errorf("the rotation is reported at %q, want %q: %v", state, want, err)
 		}
 		after := now()
 		if !verifies(before.trusted, after.shown) {
@@ -88,7 +88,7 @@ func TestWhatOthersTrustStays(t *testing.T) {
 	file := authority(t, store).File()
 	require.NoError(t, os.WriteFile(file, slices.Concat(contents(t, file), contents(t, external.File())), 0o600))
 	if state, err := authority(t, store).Rotation(); err != nil || state != NotRotating {
-		t.Errorf("the rotation is said to be at %q: %v", state, err)
+		t.Errorf("the rotation is reported at %q: %v", state, err)
 	}
 	for range 3 {
 		if _, err := authority(t, store).Rotate(); err != nil {

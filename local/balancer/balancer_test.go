@@ -83,13 +83,13 @@ func connect(t *testing.T, b *Balancer) *net.TCPConn {
 // ask returns what n connections receive, one after the other.
 func ask(t *testing.T, b *Balancer, n int) []string {
 	t.Helper()
-	var said []string
+	var output []string
 	for range n {
 		answer, err := io.ReadAll(connect(t, b))
 		require.NoError(t, err)
-		said = append(said, string(answer))
+		output = append(output, string(answer))
 	}
-	return said
+	return output
 }
 
 func TestServersTakeTurns(t *testing.T) {
@@ -109,9 +109,9 @@ func TestServersTakeTurns(t *testing.T) {
 		{"there are none", func() { b.SetServers(nil, nil) }, []string{"", "", "", "", "", ""}},
 	} {
 		step.change()
-		said := ask(t, b, len(step.want))
-		slices.Sort(said)
-		assert.Equal(t, step.want, said, "%s: answers", step.name)
+		output := ask(t, b, len(step.want))
+		slices.Sort(output)
+		assert.Equal(t, step.want, output, "%s: answers", step.name)
 	}
 }
 

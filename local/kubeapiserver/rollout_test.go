@@ -33,8 +33,8 @@ type kubelet struct {
 	away string
 }
 
-func (k *kubelet) say(said string) {
-	if file := filepath.Base(said); strings.HasSuffix(file, ".yaml") {
+func (k *kubelet) say(output string) {
+	if file := filepath.Base(output); strings.HasSuffix(file, ".yaml") {
 		k.changed[file] = time.Now()
 	}
 }

@@ -214,7 +214,7 @@ func TestChildThatCannotStartIsGivenUpWithItsOwnError(t *testing.T) {
 	}
 }
 
-func TestReadinessThatComesAndGoesIsTold(t *testing.T) {
+func TestReadinessThatComesAndGoesIsReported(t *testing.T) {
 	group, events := newGroup(t)
 	var unready sync.Map
 	process, _ := shell(t, "core", serving)
@@ -227,13 +227,13 @@ func TestReadinessThatComesAndGoesIsTold(t *testing.T) {
 	child := group.Start(process)
 	waitReady(t, group, child)
 	unready.Store("reason", errors.New("waits for etcd"))
-	until(t, "the loss is told", func() bool { return len(events.of(NotReady)) == 1 })
+	until(t, "the loss is reported", func() bool { return len(events.of(NotReady)) == 1 })
 	if status := child.Status(); status.Ready || status.Message != "waits for etcd" || status.PID == 0 {
 		t.Errorf("status is %+v", status)
 	}
 	assert.Equal(t, "not ready any more: waits for etcd", events.of(NotReady)[0].String(), "line")
 	unready.Delete("reason")
-	until(t, "the return is told", func() bool { return len(events.of(Ready)) == 2 })
+	until(t, "the return is reported", func() bool { return len(events.of(Ready)) == 2 })
 	if line := events.of(Ready)[1].String(); !strings.HasPrefix(line, "ready again after ") {
 		t.Errorf("line is %q", line)
 	}

@@ -135,14 +135,14 @@ func TestServicesFindEachOther(t *testing.T) {
 	extensions, aggregator := newReplica(t, Extensions, "extensions-0"), newReplica(t, Aggregator, "aggregator-0")
 	backends := addresses.Backends{Core: Locate(cores), Extensions: Locate([]*Replica{extensions})}
 	file := filepath.Join(t.TempDir(), "backends.yaml")
-	assert.NoError(t, backends.Write(file), "where the backends are cannot be said in a file")
+	assert.NoError(t, backends.Write(file), "the file cannot hold where the backends are")
 
 	const clients = "https://127.0.0.1:6443"
 	args := []string{"--v=4"}
 	first, second := services.Core(cores[0], 6443, file, args), services.Core(cores[1], 6443, file, args)
 	custom, public := services.Backend(extensions, file, args), services.Aggregator(aggregator, clients, file, args)
 	if servers := []string{first.Address, second.Address}; !slices.Equal(backends.Core.Servers, servers) {
-		t.Errorf("core is said to be at %q, and is at %q", backends.Core.Servers, servers)
+		t.Errorf("core is reported at %q, and is at %q", backends.Core.Servers, servers)
 	}
 	for _, want := range []struct {
 		process process.Process

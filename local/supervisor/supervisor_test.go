@@ -127,7 +127,7 @@ func TestAPortIsHeldUntilItsServiceStarts(t *testing.T) {
 	assert.NoError(t, other.Close())
 }
 
-func TestPeopleAreToldWhatStartsTheProgram(t *testing.T) {
+func TestTheHelpNamesWhatStartsTheProgram(t *testing.T) {
 	for _, value := range []string{"", "x", "-1"} {
 		t.Setenv(planVariable, value)
 		_, err := readPlan()

@@ -157,12 +157,12 @@ func TestScaleTellsWhatHappens(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			dataDir := DataDir(shortTempDir(t))
 			serve(t.Context(), t, dataDir, &tc.fake)
-			var told []string
-			err := Scale(t.Context(), dataDir, "core", 2, func(line string) { told = append(told, line) })
+			var received []string
+			err := Scale(t.Context(), dataDir, "core", 2, func(line string) { received = append(received, line) })
 			if got := fmt.Sprint(err); (tc.want == "" && err != nil) || (tc.want != "" && got != tc.want) {
 				t.Errorf("error is %v, want %q", err, tc.want)
 			}
-			assert.Equal(t, tc.fake.lines, told)
+			assert.Equal(t, tc.fake.lines, received)
 			if want := (scaleRequest{Service: "core", Replicas: 2}); tc.fake.wanted != want {
 				t.Errorf("asked for %+v, want %+v", tc.fake.wanted, want)
 			}

@@ -26,16 +26,16 @@ func (w lineWriter) Write(data []byte) (int, error) {
 
 func detach(ctx context.Context, t *testing.T, dataDir DataDir, script string) (string, error) {
 	t.Helper()
-	var said strings.Builder
-	err := Detach(ctx, dataDir, []string{"/bin/sh", "-c", script}, &said)
-	return said.String(), err
+	var output strings.Builder
+	err := Detach(ctx, dataDir, []string{"/bin/sh", "-c", script}, &output)
+	return output.String(), err
 }
 
 func TestADetachedInstanceGoesOn(t *testing.T) {
 	dataDir := DataDir(shortTempDir(t))
-	said, err := detach(t.Context(), t, dataDir, `echo $$ >&3; test -n "$TRIPOD_UP_DETACHED" && printf '\0ready\n' >&3; exec 3>&-; exec sleep 60`)
+	output, err := detach(t.Context(), t, dataDir, `echo $$ >&3; test -n "$TRIPOD_UP_DETACHED" && printf '\0ready\n' >&3; exec 3>&-; exec sleep 60`)
 	require.NoError(t, err)
-	pid, err := strconv.Atoi(strings.TrimSpace(said))
+	pid, err := strconv.Atoi(strings.TrimSpace(output))
 	require.NoError(t, err)
 	defer func() { assert.NoError(t, syscall.Kill(pid, syscall.SIGKILL)) }()
 	session, _, errno := syscall.Syscall(syscall.SYS_GETSID, uintptr(pid), 0, 0)

@@ -57,18 +57,18 @@ func TestScaleIsRefused(t *testing.T) {
 	}
 }
 
-func TestWhatIsSaidWhileScalingIsTold(t *testing.T) {
+func TestProgressOfScalingIsPrinted(t *testing.T) {
 	i := newInstance(t)
 	stopping := process.Event{Type: process.Stopping, Component: "core", Replica: "core-1"}
-	var told []string
+	var received []string
 	i.report(stopping) // as when the instance stops, which is reported once
-	if !i.listen(func(line string) { told = append(told, line) }) {
+	if !i.listen(func(line string) { received = append(received, line) }) {
 		t.Fatal("somebody listens already")
 	}
 	i.report(stopping)
 	i.listenNoMore()
 	i.report(stopping)
-	assert.Equal(t, []string{"  core-1        stopping"}, told)
+	assert.Equal(t, []string{"  core-1        stopping"}, received)
 }
 
 func TestAggregatorsServeAtPortsInARow(t *testing.T) {

@@ -16,6 +16,6 @@ import (
 func BuildAlone(t testing.TB, root, module, program, output string) {
 	t.Helper()
 	command := exec.CommandContext(t.Context(), filepath.Join(root, "hack", "alone.sh"), module, "go", "build", "-ldflags=-s -w", "-o", output, program)
-	said, err := command.CombinedOutput()
-	require.NoError(t, err, "%s: %s", command, said)
+	printed, err := command.CombinedOutput()
+	require.NoError(t, err, "%s: %s", command, printed)
 }

@@ -35,9 +35,9 @@ func write(t *testing.T, folder string, files map[string]string) {
 
 func git(t *testing.T, folder string, args ...string) {
 	t.Helper()
-	said, err := exec.Command("git", append([]string{"-C", folder, "-c", "user.name=t", "-c", "user.email=t@example.com"}, args...)...).
+	output, err := exec.Command("git", append([]string{"-C", folder, "-c", "user.name=t", "-c", "user.email=t@example.com"}, args...)...).
 		CombinedOutput()
-	require.NoError(t, err, "%s", said)
+	require.NoError(t, err, "%s", output)
 }
 
 func TestOnlyListedChangesMayBreakUsers(t *testing.T) {
@@ -47,7 +47,7 @@ func TestOnlyListedChangesMayBreakUsers(t *testing.T) {
 		name    string
 		changed map[string]string
 		want    string // of the error
-		said    string
+		output  string
 	}{
 		{"nothing has changed", nil, "", "module since v0.1.0: 0 compatible changes, 0 incompatible"},
 		{"a name is new", map[string]string{"module/new.go": "package module\n\nconst New = 1\n"}, "", "new: New: added"},
@@ -84,7 +84,7 @@ func TestOnlyListedChangesMayBreakUsers(t *testing.T) {
 			} else {
 				require.ErrorContains(t, err, tc.want)
 			}
-			assert.Contains(t, out.String(), tc.said)
+			assert.Contains(t, out.String(), tc.output)
 		})
 	}
 }

@@ -102,7 +102,7 @@ func archiveOf(t *testing.T, s spec, directories ...string) []byte {
 		t.Fatal(err)
 	}
 	if size != int64(len(content)) {
-		t.Errorf("size is said to be %d and is %d", size, len(content))
+		t.Errorf("the manifest has size %d, the file %d", size, len(content))
 	}
 	return content
 }

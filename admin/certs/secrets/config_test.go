@@ -40,7 +40,7 @@ func TestConfigIsRead(t *testing.T) {
 	}
 }
 
-func TestMistakesInTheConfigAreSaid(t *testing.T) {
+func TestMistakesInTheConfigAreReported(t *testing.T) {
 	for _, tc := range []struct{ name, old, new, want string }{
 		{"typo", "labels:", "lables:", "lables"},
 		{"no namespace", "namespace: tripod", "", "namespace is missing"},

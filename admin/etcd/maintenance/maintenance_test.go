@@ -322,12 +322,12 @@ func TestAnEtcdThatDoesNotRunIsWaitedForAloud(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
-			var said []string
+			var output []string
 			err := ask(ctx, func(line string) {
-				said = append(said, line)
+				output = append(output, line)
 				cancel() // a person who reads this does not wait any longer
 			})
-			assert.Equal(t, []string{"waiting for etcd at " + dead}, said)
+			assert.Equal(t, []string{"waiting for etcd at " + dead}, output)
 			require.ErrorContains(t, err, "etcd at "+dead+" cannot be reached: dial tcp")
 			assert.ErrorContains(t, err, "connection refused")
 		})

@@ -129,7 +129,7 @@ func TestWatchTellsOfChanges(t *testing.T) {
 		require.NoError(t, step.change())
 		got, err := w.look()
 		if !reflect.DeepEqual(got, step.want) {
-			t.Errorf("%s: told of %+v, want %+v", step.name, got, step.want)
+			t.Errorf("%s: received %+v, want %+v", step.name, got, step.want)
 		}
 		if step.fails == "" {
 			require.NoError(t, err, step.name)
@@ -137,7 +137,7 @@ func TestWatchTellsOfChanges(t *testing.T) {
 			require.ErrorContains(t, err, step.fails, step.name)
 		}
 		if again, err := w.look(); again != nil || err != nil {
-			t.Errorf("%s: told twice, of %+v, %v", step.name, again, err)
+			t.Errorf("%s: received twice %+v, %v", step.name, again, err)
 		}
 	}
 }
@@ -149,30 +149,30 @@ func TestWatchSeesWhatChangedBeforeIt(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	WatchBackends(ctx, path, backends("127.0.0.1:1"), func(b *Backends) {
 		if !reflect.DeepEqual(b, now) {
-			t.Errorf("told of %+v, want %+v", b, now)
+			t.Errorf("received %+v, want %+v", b, now)
 		}
 		cancel()
 	})
 }
 
-func TestErrorsAreSaidOnce(t *testing.T) {
+func TestErrorsAreReportedOnce(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "backends.yaml")
 	w := watcher{path: path, last: backends("127.0.0.1:1")}
-	var said []bool
+	var failed []bool
 	look := func() {
 		b, err := w.look()
 		if b != nil {
-			t.Errorf("told of %+v", b)
+			t.Errorf("received %+v", b)
 		}
-		said = append(said, err != nil)
+		failed = append(failed, err != nil)
 	}
 	look() // missing
 	look()
 	require.NoError(t, os.WriteFile(path, []byte("wrong: true"), 0o600))
 	look()
 	look()
-	if want := []bool{true, false, true, false}; !reflect.DeepEqual(said, want) {
-		t.Errorf("errors were said %v, want %v", said, want)
+	if want := []bool{true, false, true, false}; !reflect.DeepEqual(failed, want) {
+		t.Errorf("errors were reported %v, want %v", failed, want)
 	}
 }
 

@@ -65,7 +65,7 @@ func resource(n int) *backendv1.Established {
 	return &backendv1.Established{Group: "example.com", Resource: fmt.Sprintf("r%d", n), Uid: fmt.Sprintf("u%d", n)}
 }
 
-func TestAWatcherIsToldEverythingOnce(t *testing.T) {
+func TestAWatcherReceivesEverythingOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		settings := &backendv1.Settings{EmulationVersion: "1.35"}
 		p := NewPublisher(settings, func() int { return 7 })

@@ -37,21 +37,21 @@ func TestFailingChecksAreThoseOfReadyz(t *testing.T) {
 	}
 }
 
-func TestNoProbeFindsAReplicaReadyBeforeOthersAreTold(t *testing.T) {
+func TestNoProbeFindsAReplicaReadyBeforeOthersKnow(t *testing.T) {
 	var failing error
 	checks := mux.NewPathRecorderMux("test")
 	healthz.InstallReadyzHandler(checks, healthz.NamedCheck("etcd", func(*http.Request) error { return failing }))
-	var told []string
-	readiness := NewReadiness(checks, func(failing []string) { told = append(told, strings.Join(failing, ",")) })
+	var received []string
+	readiness := NewReadiness(checks, func(failing []string) { received = append(received, strings.Join(failing, ",")) })
 	probe := func() int {
 		answer := httptest.NewRecorder()
 		readiness.ServeHTTP(answer, httptest.NewRequest(http.MethodGet, "/readyz", nil))
 		return answer.Code
 	}
 	for _, step := range []struct {
-		failing error
-		want    int
-		told    []string
+		failing  error
+		want     int
+		received []string
 	}{
 		{errors.New("no etcd"), http.StatusInternalServerError, []string{"etcd"}},
 		{nil, http.StatusOK, []string{"etcd", ""}},
@@ -59,6 +59,6 @@ func TestNoProbeFindsAReplicaReadyBeforeOthersAreTold(t *testing.T) {
 	} {
 		failing = step.failing
 		assert.Equal(t, step.want, probe())
-		assert.Equal(t, step.told, told)
+		assert.Equal(t, step.received, received)
 	}
 }

@@ -64,7 +64,7 @@ func TestAWatchMovesToAReplicaThatIsReady(t *testing.T) {
 		require.NoError(t, err)
 		return resp.Body
 	}
-	said := func(body io.Reader) string {
+	output := func(body io.Reader) string {
 		t.Helper()
 		all := &strings.Builder{}
 		_, err := io.Copy(all, body)
@@ -73,14 +73,14 @@ func TestAWatchMovesToAReplicaThatIsReady(t *testing.T) {
 	}
 	first := watch()
 	replicas[0].unready.Store(true)
-	assert.Equal(t, "a", said(first))
+	assert.Equal(t, "a", output(first))
 	require.NoError(t, first.Close())
 
 	// At first no replica is ready, then only the first.
 	second := watch()
 	replicas[1].unready.Store(true)
 	replicas[0].unready.Store(false)
-	assert.Equal(t, "b", said(second))
+	assert.Equal(t, "b", output(second))
 	require.NoError(t, second.Close())
 	third, name := watch(), make([]byte, 1)
 	_, err = io.ReadFull(third, name)

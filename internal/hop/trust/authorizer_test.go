@@ -94,11 +94,11 @@ func TestAServiceWithoutRightsOfOthersBelievesTheAggregator(t *testing.T) {
 	sent := newService(UserOf("a"), nil)
 	about, err := genericapifilters.GetAuthorizerAttributes(apirequest.WithUser(apirequest.WithRequestInfo(t.Context(), info), sent))
 	require.NoError(t, err)
-	said := func(verdict identityv1.Decision_Verdict) *identityv1.Decision {
+	decided := func(verdict identityv1.Decision_Verdict) *identityv1.Decision {
 		return &identityv1.Decision{Verdict: verdict, Question: Question(about)}
 	}
-	allowed := said(identityv1.Decision_VERDICT_ALLOW)
-	other := said(identityv1.Decision_VERDICT_ALLOW)
+	allowed := decided(identityv1.Decision_VERDICT_ALLOW)
+	other := decided(identityv1.Decision_VERDICT_ALLOW)
 	other.Question = []byte("another")
 	for name, test := range map[string]struct {
 		decision *identityv1.Decision
@@ -109,9 +109,9 @@ func TestAServiceWithoutRightsOfOthersBelievesTheAggregator(t *testing.T) {
 		want     bool
 	}{
 		"allowed":                          {decision: allowed, want: true},
-		"denied":                           {decision: said(identityv1.Decision_VERDICT_DENY)},
-		"no opinion":                       {decision: said(identityv1.Decision_VERDICT_NO_OPINION)},
-		"nothing is said":                  {},
+		"denied":                           {decision: decided(identityv1.Decision_VERDICT_DENY)},
+		"no opinion":                       {decision: decided(identityv1.Decision_VERDICT_NO_OPINION)},
+		"no decision":                      {},
 		"about something else":             {decision: other},
 		"of the service itself":            {decision: allowed, self: UserOf("a")},
 		"another user":                     {decision: allowed, as: newService(UserOf("a"), nil)},
@@ -163,7 +163,7 @@ func TestAServiceHasNothingToAskOfItself(t *testing.T) {
 		UserOf("a"): authorizer.DecisionNoOpinion, UserOf("b"): authorizer.DecisionAllow, Aggregator: authorizer.DecisionAllow,
 	} {
 		if decision, _, err := NewAuthorizer(at, rights).Authorize(t.Context(), request); decision != want || err != nil {
-			t.Errorf("a is told %v by %s, error %v; want %v", decision, at, err, want)
+			t.Errorf("a receives %v from %s, error %v; want %v", decision, at, err, want)
 		}
 	}
 }

@@ -34,19 +34,19 @@ func TestADecisionIsAboutTheRequestOfItsSender(t *testing.T) {
 	}
 	asked, err := genericapifilters.GetAuthorizerAttributes(request.WithUser(request.WithRequestInfo(t.Context(), info), jane))
 	require.NoError(t, err)
-	said := func(verdict identityv1.Decision_Verdict) *identityv1.Envelope {
+	decided := func(verdict identityv1.Decision_Verdict) *identityv1.Envelope {
 		return &identityv1.Envelope{User: &identityv1.User{Name: "jane"}, Decision: &identityv1.Decision{
 			Verdict: verdict, Reason: "said", Question: Question(asked),
 		}}
 	}
-	allowed := said(identityv1.Decision_VERDICT_ALLOW)
+	allowed := decided(identityv1.Decision_VERDICT_ALLOW)
 	understood := func(change func(*authorizer.AttributesRecord)) *identityv1.Envelope {
-		other, envelope := *asked.(*authorizer.AttributesRecord), said(identityv1.Decision_VERDICT_ALLOW)
+		other, envelope := *asked.(*authorizer.AttributesRecord), decided(identityv1.Decision_VERDICT_ALLOW)
 		change(&other)
 		envelope.Decision.Question = Question(&other)
 		return envelope
 	}
-	withoutQuestion := said(identityv1.Decision_VERDICT_ALLOW)
+	withoutQuestion := decided(identityv1.Decision_VERDICT_ALLOW)
 	withoutQuestion.Decision.Question = nil
 	for name, test := range map[string]struct {
 		envelope *identityv1.Envelope
@@ -59,11 +59,11 @@ func TestADecisionIsAboutTheRequestOfItsSender(t *testing.T) {
 	}{
 		"allowed":                    {envelope: allowed, want: authorizer.DecisionAllow, reason: "said"},
 		"allowed, and it has waited": {envelope: allowed, waited: time.Minute, want: authorizer.DecisionDeny, reason: "asked"},
-		"denied":                     {envelope: said(identityv1.Decision_VERDICT_DENY), want: authorizer.DecisionDeny, reason: "said"},
-		"no opinion":                 {envelope: said(identityv1.Decision_VERDICT_NO_OPINION), want: authorizer.DecisionNoOpinion, reason: "said"},
-		"unknown":                    {envelope: said(identityv1.Decision_VERDICT_UNSPECIFIED), want: authorizer.DecisionNoOpinion, reason: "said"},
-		"a later version knows":      {envelope: said(9), want: authorizer.DecisionNoOpinion, reason: "said"},
-		"nothing is said":            {envelope: &identityv1.Envelope{User: &identityv1.User{Name: "jane"}}, want: authorizer.DecisionDeny, reason: "asked"},
+		"denied":                     {envelope: decided(identityv1.Decision_VERDICT_DENY), want: authorizer.DecisionDeny, reason: "said"},
+		"no opinion":                 {envelope: decided(identityv1.Decision_VERDICT_NO_OPINION), want: authorizer.DecisionNoOpinion, reason: "said"},
+		"unknown":                    {envelope: decided(identityv1.Decision_VERDICT_UNSPECIFIED), want: authorizer.DecisionNoOpinion, reason: "said"},
+		"a later version knows":      {envelope: decided(9), want: authorizer.DecisionNoOpinion, reason: "said"},
+		"no decision":                {envelope: &identityv1.Envelope{User: &identityv1.User{Name: "jane"}}, want: authorizer.DecisionDeny, reason: "asked"},
 		"no envelope":                {want: authorizer.DecisionDeny, reason: "asked"},
 		"somebody is impersonated":   {envelope: allowed, as: &user.DefaultInfo{Name: "ann"}, want: authorizer.DecisionDeny, reason: "asked"},
 		"the sender impersonates herself, perhaps without her groups": {

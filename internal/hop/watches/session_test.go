@@ -110,7 +110,7 @@ func TestWatchesReceiveWhatWasWritten(t *testing.T) {
 					all.Go(func() { p.exchange(t, rand.New(rand.NewPCG(seed, i+1)), fmt.Sprint(i%4), shared) })
 				}
 				all.Wait()
-				assert.Positive(t, p.idle.Load(), "the receiver is not told that no watch is left")
+				assert.Positive(t, p.idle.Load(), "the receiver does not learn that no watch is left")
 			})
 		}
 	}

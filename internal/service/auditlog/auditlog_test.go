@@ -155,7 +155,7 @@ func TestABatchIsWrittenBeforeAServerEnds(t *testing.T) {
 	}
 }
 
-func TestTooLongAPathOfTheSocketIsSaid(t *testing.T) {
+func TestTooLongAPathOfTheSocketIsReported(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "audit.log")
 	_, err := auditfile.Start(filepath.Join(t.TempDir(), strings.Repeat("x", 107)), auditfile.Options{Path: file}, nil)
 	assert.ErrorContains(t, err, "TMPDIR")

@@ -97,7 +97,7 @@ func TestDifferences(t *testing.T) {
 		want   []string
 	}{
 		{name: "the same", theirs: settings(nil)},
-		{name: "not told"},
+		{name: "no settings"},
 		{name: "another patch release", theirs: settings(func(s *backendv1.Settings) { s.BinaryVersion = "1.36.9" })},
 		{
 			name: "versions", theirs: settings(func(s *backendv1.Settings) { s.EmulationVersion, s.MinCompatibilityVersion = "1.35", "1.34" }),
@@ -108,7 +108,7 @@ func TestDifferences(t *testing.T) {
 			want: []string{"feature gate A is true here and false there"},
 		},
 		{
-			name: "gates that only one was told", theirs: settings(func(s *backendv1.Settings) { s.FeatureGates = map[string]bool{"B": false} }),
+			name: "gates that only one has", theirs: settings(func(s *backendv1.Settings) { s.FeatureGates = map[string]bool{"B": false} }),
 			want: []string{"feature gate A is true here and false there", "feature gate B is true here and false there"},
 		},
 		{
@@ -124,7 +124,7 @@ func TestDifferences(t *testing.T) {
 			name: "nobody anonymous", theirs: settings(func(s *backendv1.Settings) { s.AnonymousAuth = "false" }),
 			want: []string{"--anonymous-auth is true here and false there"},
 		},
-		{name: "modes and anonymous are not told", theirs: settings(func(s *backendv1.Settings) { s.AuthorizationModes, s.AnonymousAuth = nil, "" })},
+		{name: "modes and anonymous are missing", theirs: settings(func(s *backendv1.Settings) { s.AuthorizationModes, s.AnonymousAuth = nil, "" })},
 		{
 			name: "an upgrade without emulation", theirs: newer("1.37", nil),
 			want: []string{"--emulated-version is 1.36 here and 1.37 there"},

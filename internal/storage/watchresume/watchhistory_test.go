@@ -297,7 +297,7 @@ func TestASlowReaderGetsAllEventsOfATransaction(t *testing.T) {
 	}
 }
 
-func TestWatchThatTheHistoryCannotServeIsToldToListAgain(t *testing.T) {
+func TestWatchThatTheHistoryCannotServeMustListAgain(t *testing.T) {
 	for name, spoil := range map[string]func(t *testing.T, etcd *clientv3.Client, last int64){
 		"older than the history": func(t *testing.T, etcd *clientv3.Client, last int64) {
 			_, err := etcd.Compact(t.Context(), last)

@@ -63,7 +63,7 @@ func TestSaturateSendsTheNextWhenTheLastIsAnswered(t *testing.T) {
 	})
 }
 
-func TestErrorsAreCountedAndTheFirstIsTold(t *testing.T) {
+func TestErrorsAreCountedAndTheFirstIsReported(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var n atomic.Int64
 		result := Offer(t.Context(), Offered{PerSecond: 10, Duration: time.Second, Workers: 1}, func(context.Context) error {

@@ -80,7 +80,7 @@ func TestServesOnlyClientsWithACertificateUntilItsContextEnds(t *testing.T) {
 	assert.NoError(t, <-ended)
 }
 
-func TestBusyPortIsSaidClearly(t *testing.T) {
+func TestBusyPortIsReportedClearly(t *testing.T) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	defer listener.Close()
@@ -89,7 +89,7 @@ func TestBusyPortIsSaidClearly(t *testing.T) {
 	assert.ErrorContains(t, err, "already in use: "+url)
 }
 
-func TestDataThatAnotherEtcdUsesAreSaidClearly(t *testing.T) {
+func TestDataThatAnotherEtcdUsesAreReportedClearly(t *testing.T) {
 	dataDir := t.TempDir()
 	path := filepath.Join(dataDir, "member", "snap", "db")
 	require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o700))
@@ -101,7 +101,7 @@ func TestDataThatAnotherEtcdUsesAreSaidClearly(t *testing.T) {
 	assert.ErrorContains(t, err, "another etcd uses the data in "+dataDir)
 }
 
-func TestUnusableURLIsSaidClearly(t *testing.T) {
+func TestUnusableURLIsReportedClearly(t *testing.T) {
 	err := Run(t.Context(), Options{DataDir: t.TempDir(), ClientURL: "nonsense"})
 	assert.ErrorContains(t, err, `"nonsense" is not of the form`)
 }

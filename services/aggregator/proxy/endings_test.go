@@ -14,12 +14,12 @@ import (
 )
 
 func TestWritesIntoANamespaceThatEndsSayThatItDoes(t *testing.T) {
-	told := make(chan bool, 1)
+	received := make(chan bool, 1)
 	status := http.StatusOK
 	front := front(t, jane, func(w http.ResponseWriter, req *http.Request) {
 		e, err := envelope.Decode(req.Header.Get(envelope.Header))
 		assert.NoError(t, err)
-		told <- e.GetNamespaceEnds()
+		received <- e.GetNamespaceEnds()
 		w.WriteHeader(status)
 	})
 	send := func(method, path string) bool {
@@ -28,7 +28,7 @@ func TestWritesIntoANamespaceThatEndsSayThatItDoes(t *testing.T) {
 		resp, err := http.DefaultClient.Do(req)
 		require.NoError(t, err)
 		_ = resp.Body.Close()
-		return <-told
+		return <-received
 	}
 	const inside = "/apis/example.com/v1/namespaces/ends/boats"
 	assert.False(t, send(http.MethodPost, inside), "before the deletion")

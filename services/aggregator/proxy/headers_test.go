@@ -51,9 +51,9 @@ func TestTheAggregatorDecidesForSendersOfEachKind(t *testing.T) {
 			return opened.GetDecision()
 		}
 		allow, none := says(authorizer.DecisionAllow), says(authorizer.DecisionNoOpinion)
-		said := verdict(func(f *Forwarder) { f.Decide(allow, none) })
-		assert.Equal(t, test.want, said.GetVerdict(), name)
-		assert.NotEmpty(t, said.GetQuestion(), name)
+		decision := verdict(func(f *Forwarder) { f.Decide(allow, none) })
+		assert.Equal(t, test.want, decision.GetVerdict(), name)
+		assert.NotEmpty(t, decision.GetQuestion(), name)
 		assert.Equal(t, test.inReverse, verdict(func(f *Forwarder) { f.Decide(none, allow) }).GetVerdict(), name)
 		assert.Nil(t, verdict(func(*Forwarder) {}), name)
 	}

@@ -27,7 +27,7 @@ import (
 	"github.com/tripod-k8s/tripod/services/aggregator/upstream"
 )
 
-func TestClientsAreToldToRetryOnlyWhatCannotHappenTwice(t *testing.T) {
+func TestClientsMayRetryOnlyWhatCannotHappenTwice(t *testing.T) {
 	unreachable := &upstream.UnreachableError{Backend: "core", Failures: []string{"refused"}}
 	broken := errors.New("connection reset")
 	backend, aggregated := "/api/v1/pods", "/apis/third.example.com/v1/things"

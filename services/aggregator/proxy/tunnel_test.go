@@ -114,7 +114,7 @@ type writerFunc func([]byte) (int, error)
 
 func (f writerFunc) Write(p []byte) (int, error) { return f(p) }
 
-func TestWhatABackendHasSaidArrivesThoughTheClientStillTalks(t *testing.T) {
+func TestABackendsAnswerArrivesWhileTheClientStillSends(t *testing.T) {
 	for name, end := range map[string]error{"ended": io.EOF, "broken": errors.New("connection reset by peer")} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

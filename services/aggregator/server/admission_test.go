@@ -41,7 +41,7 @@ func (p *curious) Validate(context.Context, admission.Attributes, admission.Obje
 	return errAsked
 }
 
-func TestAPIServicesAreAdmittedOnceCoreHasTold(t *testing.T) {
+func TestAPIServicesAreAdmittedOnceCoreHasReported(t *testing.T) {
 	for _, test := range []struct {
 		name, user, subresource string
 		received                bool

@@ -51,7 +51,7 @@ func TestAggregatedServersSeeKubeAPIServerInPlaceOfServices(t *testing.T) {
 	}
 }
 
-func TestServicesAreNotToldWhatIsNotWhole(t *testing.T) {
+func TestServicesDoNotReceivePartialState(t *testing.T) {
 	s := &Server{Config: &Config{
 		generic: genericapiserver.NewRecommendedConfig(aggregatorscheme.Codecs),
 	}}

@@ -173,7 +173,7 @@ func TestAnonymousRequestsMakeFewConnections(t *testing.T) {
 	require.NoError(t, err, "then there is a connection again")
 }
 
-func TestNoReplicaIsSaidPlainly(t *testing.T) {
+func TestNoReplicaIsReportedPlainly(t *testing.T) {
 	pki := connectionstest.NewPKI(t)
 	_, err := do(t, newBackend(t, pki, connectionstest.ClosedAddress(t), connectionstest.ClosedAddress(t)), newRequest(t, http.MethodGet, ""))
 	var unreachable *UnreachableError

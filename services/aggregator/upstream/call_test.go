@@ -122,7 +122,7 @@ func TestASilentReplicaThatAnswersNoPingIsFrozen(t *testing.T) {
 	require.Eventually(t, func() bool { return b.roster.Load().tiers[0].rank == rankFrozen }, time.Minute, 10*time.Millisecond)
 }
 
-func TestAThrottledRequestThatThenGetsLostIsNotSaidToBeThrottled(t *testing.T) {
+func TestAThrottledRequestThatThenGetsLostIsNotReportedAsThrottled(t *testing.T) {
 	pki := connectionstest.NewPKI(t)
 	var requests atomic.Int64
 	first := throttling(t, pki, &requests, "1")

@@ -83,7 +83,7 @@ func TestEjection(t *testing.T) {
 			{0, "ready", rankServing}, {1, "unready", rankUnready}, {2, "ready", rankServing},
 			{3, "unready", rankUnready}, {4, "ready", rankServing}, {5, "unready", rankUnready}, {6, "ready", rankServing},
 		}},
-		{"one that is late stays what it said that it is, and comes back at once", []step{
+		{"one that is late keeps its last state, and comes back at once", []step{
 			{0, "busy", rankSilent}, {1, "ready", rankServing}, {2, "busy", rankBusy}, {3, "ready", rankServing}, {4, "busy", rankBusy}, {5, "ready", rankServing},
 			{6, "unready", rankUnready}, {7, "busy", rankUnready}, {8, "ready", rankServing},
 			{9, "silent", rankSilent}, {10, "busy", rankEjected}, {11, "ready", rankServing}, {12, "refusing", rankRefusing}, {13, "busy", rankSilent},

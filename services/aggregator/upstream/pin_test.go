@@ -50,7 +50,7 @@ func TestARequestForOneReplicaGoesToNoOther(t *testing.T) {
 	}
 	for sender, address := range map[string]string{"jane": "", user.Anonymous: "127.0.0.1:2"} {
 		if resp, err := askAs(sender, address); err != nil {
-			t.Errorf("%s is told which replicas exist: %v", sender, err)
+			t.Errorf("%s learns which replicas exist: %v", sender, err)
 		} else {
 			forget(resp)
 		}

@@ -26,7 +26,7 @@ func writeIssuers(t *testing.T, file string, urls ...string) {
 	require.NoError(t, os.WriteFile(file, []byte(config), 0o600))
 }
 
-func TestChangesOfIssuersAreTold(t *testing.T) {
+func TestChangesOfIssuersAreReported(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newService(t, nil).config.Dependencies
 		file := filepath.Join(t.TempDir(), "authentication.yaml")
@@ -40,10 +40,10 @@ func TestChangesOfIssuersAreTold(t *testing.T) {
 			{"one goes and one comes", func() { writeIssuers(t, file, "https://b", "https://c") }, "https://a https://b https://c"},
 			{"one stays", func() { writeIssuers(t, file, "https://b") }, "https://b https://c"},
 		} {
-			told := d.invalidations.last()
+			received := d.invalidations.last()
 			step.change()
 			changed()
-			news, _ := d.invalidations.since(told)
+			news, _ := d.invalidations.since(received)
 			ids := map[string]bool{}
 			for _, i := range news {
 				ids[i.GetDependency().GetId()] = true

@@ -26,7 +26,7 @@ import (
 )
 
 // Core reports each change that ends a token. When it does, it rejects the token itself.
-func TestWhatEndsATokenIsTold(t *testing.T) {
+func TestWhatEndsATokenIsReported(t *testing.T) {
 	const bootstrapToken = "abcdef.0123456789abcdef"
 	node := metav1.ObjectMeta{Name: "node", UID: "uid of node", ResourceVersion: "1"}
 	secondUID := func(m *metav1.ObjectMeta) { m.UID = "second" }
@@ -112,8 +112,8 @@ func TestWhatEndsATokenIsTold(t *testing.T) {
 					t.Errorf("none of the dependencies %v is among the changes %v",
 						inWordsOf(answer.GetDependencies()), inWords(t, log, answer.GetSequence()))
 				}
-				told, _ := log.since(answer.GetSequence())
-				if told[0].GetResourceVersion() == "" {
+				received, _ := log.since(answer.GetSequence())
+				if received[0].GetResourceVersion() == "" {
 					t.Error("the report has no resourceVersion")
 				}
 			})

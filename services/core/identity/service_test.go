@@ -222,7 +222,7 @@ func (s *stream) Send(m *identityv1.WatchResponse) error {
 	}
 }
 
-func TestWatchersAreToldEverythingInOrder(t *testing.T) {
+func TestWatchersReceiveEverythingInOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newService(t, nil)
 		log := s.config.Dependencies.invalidations
@@ -362,12 +362,12 @@ func TestAReplicaWhoseChecksHangSaysNothing(t *testing.T) {
 		require.Len(t, watcher.sent, 2, "messages: the first one, and one heartbeat within 2 s")
 		s.config.Dependencies.invalidations.add(&identityv1.Dependency{Id: "news"}, "")
 		synctest.Wait()
-		require.Len(t, watcher.sent, 3, "messages: news are said at once")
+		require.Len(t, watcher.sent, 3, "messages: news are sent at once")
 		leave()
 	})
 }
 
-func TestWhichRevocationsAreTold(t *testing.T) {
+func TestWhichRevocationsAreSent(t *testing.T) {
 	share := time.Second
 	noKeys, err := serviceaccount.StaticPublicKeysGetter(nil)
 	require.NoError(t, err)

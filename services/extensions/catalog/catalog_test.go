@@ -57,7 +57,7 @@ func TestAPartitionServesNoDefinitions(t *testing.T) {
 	expect(t, <-published.catalogs, "example.com/v1", "example.com/v2")
 }
 
-func TestCustomResourcesAreTold(t *testing.T) {
+func TestCustomResourcesAreAnnounced(t *testing.T) {
 	client := fake.NewClientset(widgets(false))
 	informer := externalversions.NewSharedInformerFactory(client, 0).Apiextensions().V1().CustomResourceDefinitions().Informer()
 	published := &recorder{make(chan *backendv1.Catalog, 10), make(chan string, 10), make(chan string, 10)}

@@ -73,8 +73,8 @@ func TestGroupsOfOthersAreUnavailable(t *testing.T) {
 			assert.Equal(t, "1", got.Header().Get("Retry-After"), test.name)
 		}
 	}
-	said := answer(t, big.RefuseOtherGroups, alice, http.MethodGet, "/apis/example.org/v1").Body.String()
-	assert.Contains(t, said, "extensions-big does not serve the API group example.org: extensions-other does")
+	output := answer(t, big.RefuseOtherGroups, alice, http.MethodGet, "/apis/example.org/v1").Body.String()
+	assert.Contains(t, output, "extensions-big does not serve the API group example.org: extensions-other does")
 }
 
 func TestAPartitionChangesNoDefinitionOfOthers(t *testing.T) {

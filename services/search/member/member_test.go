@@ -173,8 +173,8 @@ func TestReplicasShareStreams(t *testing.T) {
 	f.put("b")
 	eventually(t, s, "a", "b")
 	require.Eventually(t, func() bool {
-		told, err := StreamStatuses(t.Context(), s, "east")
-		return assert.NoError(t, err) && len(told) == 1 && told[0].Phase == Syncing && told[0].Kind.Resource == "configmaps"
+		received, err := StreamStatuses(t.Context(), s, "east")
+		return assert.NoError(t, err) && len(received) == 1 && received[0].Phase == Syncing && received[0].Kind.Resource == "configmaps"
 	}, time.Minute, 10*time.Millisecond, "the state is known, whoever copies")
 	lists := f.count("initial")
 

@@ -63,8 +63,8 @@ func TestPausesAfterALimitGrow(t *testing.T) {
 	assert.GreaterOrEqual(t, pauses.Step(), 15*time.Minute)
 }
 
-// TestAFailureIsToldUntilAListIsComplete has a member take its time for the list after one that has failed. Most of its time, it fails.
-func TestAFailureIsToldUntilAListIsComplete(t *testing.T) {
+// TestAFailureIsReportedUntilAListIsComplete has a member take its time for the list after one that has failed. Most of its time, it fails.
+func TestAFailureIsReportedUntilAListIsComplete(t *testing.T) {
 	f := newFakeMember(t)
 	f.streaming = true
 	f.put("a")

@@ -510,7 +510,7 @@ func TestAPolicyMakesItsLifecyclesItself(t *testing.T) {
 	assert.Equal(t, []string{">>>>>>", ""}, []string{string(cluster.Spec.Kubeconfig), cluster.Spec.APIServer})
 }
 
-func TestATemplateThatTakesTooMuchIsTold(t *testing.T) {
+func TestATemplateThatTakesTooMuchIsReported(t *testing.T) {
 	w := newWorld(t)
 	w.putSecrets(oldConfig)
 	w.put(policyResource, strings.Replace(fleetPolicy, "{{ .references.kubeconfig.data.value }}", `{{ indent 1200000000 "x" }}`, 1))

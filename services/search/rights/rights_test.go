@@ -183,7 +183,7 @@ func TestRightsAreThoseOfTheTransaction(t *testing.T) {
 	assert.Empty(t, names)
 }
 
-func TestAReaderIsToldWhenRightsChange(t *testing.T) {
+func TestAReaderNoticesWhenRightsChange(t *testing.T) {
 	w := newStore(t)
 	w.member("east")
 	r := New(w.Store)

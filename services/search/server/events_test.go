@@ -42,7 +42,7 @@ func TestASearchReturnsTheEventsOfItsObjects(t *testing.T) {
 		require.NoError(t, json.Unmarshal(answer.Body.Bytes(), &pods), "%s", answer.Body)
 		require.Len(t, pods.Items, 2)
 		assert.Equal(t, "west", pods.Items[0].Annotations[v1beta1.ClusterAnnotation])
-		assert.NotContains(t, pods.Items[1].Annotations, eventsAnnotation, "nobody has said anything about it")
+		assert.NotContains(t, pods.Items[1].Annotations, eventsAnnotation, "it has no events")
 		var events []corev1.Event
 		if text, has := pods.Items[0].Annotations[eventsAnnotation]; has {
 			require.NoError(t, json.Unmarshal([]byte(text), &events))

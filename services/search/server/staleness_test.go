@@ -95,7 +95,7 @@ func TestAWatchEndsWhenAClusterBecomesTooOld(t *testing.T) {
 	assert.Equal(t, []string{"ADDED x 11"}, take(t, fresh, 1), "a watch of a cluster that was synced goes on")
 }
 
-func TestAgesAreToldOnRequest(t *testing.T) {
+func TestAgesAreReportedOnRequest(t *testing.T) {
 	s := newStore(t)
 	age(t, s, "east", 90*time.Second)
 	age(t, s, "west", time.Hour)

@@ -281,7 +281,7 @@ func TestPagesAreOfOneRevision(t *testing.T) {
 				require.Equal(t, want[:min(len(got), len(want))], got, "page %d, %s", pages, described)
 				assert.Equal(t, in.revision, page.Revision, described)
 				if remaining := int64(-1); !assert.True(t, page.Remaining == remaining && !q.WithRemaining || page.Remaining == int64(len(want)-len(got)),
-					"%d of %d remain, and %d are told: page %d, %s", len(want)-len(got), len(want), page.Remaining, pages, described) {
+					"%d of %d remain, and the page says %d: page %d, %s", len(want)-len(got), len(want), page.Remaining, pages, described) {
 					return
 				}
 				if more = page.More; !more {

@@ -60,7 +60,7 @@ func TestOthersKnowWhatAWriterTells(t *testing.T) {
 		require.NoError(t, s.SaveStatus(ctx, now, "late"))
 		require.NoError(t, s.SaveStatus(ctx, now, "later"))
 		require.ErrorIs(t, s.SaveStatus(ctx, former, "wrong"), streams.ErrFenced)
-		told := func() map[string]string {
+		received := func() map[string]string {
 			all, err := s.StreamStatuses(ctx, "one")
 			require.NoError(t, err)
 			states := map[string]string{}
@@ -69,8 +69,8 @@ func TestOthersKnowWhatAWriterTells(t *testing.T) {
 			}
 			return states
 		}
-		assert.Equal(t, map[string]string{"nodes Node": `"well"`, "pods Pod": `"later"`}, told())
+		assert.Equal(t, map[string]string{"nodes Node": `"well"`, "pods Pod": `"later"`}, received())
 		require.NoError(t, s.CloseStream(ctx, other))
-		assert.Equal(t, map[string]string{"pods Pod": `"later"`}, told())
+		assert.Equal(t, map[string]string{"pods Pod": `"later"`}, received())
 	})
 }

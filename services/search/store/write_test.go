@@ -183,7 +183,7 @@ func TestWritersAtTheSameTime(t *testing.T) {
 	})
 }
 
-func TestAnObjectThatTheDatabaseRefusesIsToldFromADatabaseThatIsAway(t *testing.T) {
+func TestAnObjectThatTheDatabaseRefusesDiffersFromADatabaseThatIsAway(t *testing.T) {
 	bad := object("a", strings.Repeat("x", 10_000_000), "1")
 	nul := object("a", "x", "1")
 	nul.JSON = []byte(`{"metadata": {"name": "x\u0000"}}`)

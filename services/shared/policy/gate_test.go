@@ -82,7 +82,7 @@ func TestGate(t *testing.T) {
 			header: http.Header{"Sender": {user.SystemPrivilegedGroup}, "Impersonate-User": {"jane"}}, want: http.StatusServiceUnavailable,
 		},
 		{name: "probes do not wait", path: "/readyz", header: http.Header{"Sender": {"users"}}, want: http.StatusOK},
-		{name: "the unknown are told so", path: "/apis/example.com/v1/widgets", want: http.StatusUnauthorized},
+		{name: "the unknown get 401", path: "/apis/example.com/v1/widgets", want: http.StatusUnauthorized},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			g := newGated(t)

@@ -134,7 +134,7 @@ func TestNothingIsDeniedBeforePolicyIsSynced(t *testing.T) {
 		t.Errorf("got %v, %v; want no decision and an error", decision, err)
 	}
 	if _, _, incomplete, err := p.RulesFor(t.Context(), jane, "default"); !incomplete || err == nil {
-		t.Errorf("rules are said to be complete: %v, %v", incomplete, err)
+		t.Errorf("rules are reported to be complete: %v, %v", incomplete, err)
 	}
 	if !allowed(t, p, readWidget(master)) {
 		t.Error("system:masters is not allowed everything")

@@ -42,13 +42,13 @@ func TestAPolicyTakesParametersFromAnAPIService(t *testing.T) {
 			require.NoError(t, s.cluster.Create(t.Context(), byFischer))
 			// A policy without its parameters also refuses what it should, so what it says counts.
 			for _, object := range []struct {
-				name, said string
-				code       int
+				name, output string
+				code         int
 			}{{"banned", "a fischer disallows it", http.StatusUnprocessableEntity}, {"welcome", "welcome", http.StatusCreated}} {
 				framework.Eventually(t, object.name, func(context.Context) error {
 					answer := s.send(t, step{method: http.MethodPost, path: "/api/v1/namespaces/default/configmaps?dryRun=All",
 						body: fmt.Sprintf(`{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": %q}}`, object.name)})
-					if answer.Code != object.code || !strings.Contains(string(answer.Body), object.said) {
+					if answer.Code != object.code || !strings.Contains(string(answer.Body), object.output) {
 						return fmt.Errorf("%d %s", answer.Code, answer.Body)
 					}
 					return nil

@@ -57,7 +57,7 @@ subjects:
 const mirrorPath = "/apis/mirror.example.com/v1/things"
 
 // Servers of third parties get the user in the headers of kube-apiserver, and no such header from the client.
-func TestServersOfThirdPartiesAreToldTheUserAsByKubeAPIServer(t *testing.T) {
+func TestServersOfThirdPartiesReceiveTheUserAsFromKubeAPIServer(t *testing.T) {
 	t.Parallel()
 	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { writeJSON(w, r.Header) }))
 	defer server.Close()

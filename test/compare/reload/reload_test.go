@@ -160,17 +160,17 @@ func (s *side) requestHeaderCA(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		told, err := client.CoreV1().ConfigMaps("kube-system").Get(ctx, "extension-apiserver-authentication", metav1.GetOptions{})
+		received, err := client.CoreV1().ConfigMaps("kube-system").Get(ctx, "extension-apiserver-authentication", metav1.GetOptions{})
 		if err != nil {
 			return err
 		}
-		return errors.Join(has(told, "client-ca-file", read(t, s.next.ca.File())), has(told, "requestheader-client-ca-file", read(t, front.ca.File())))
+		return errors.Join(has(received, "client-ca-file", read(t, s.next.ca.File())), has(received, "requestheader-client-ca-file", read(t, front.ca.File())))
 	})
 }
 
-func has(told *corev1.ConfigMap, key string, content []byte) error {
-	if !strings.Contains(told.Data[key], string(bytes.TrimSpace(content))) {
-		return fmt.Errorf("%s is %s", key, told.Data[key])
+func has(received *corev1.ConfigMap, key string, content []byte) error {
+	if !strings.Contains(received.Data[key], string(bytes.TrimSpace(content))) {
+		return fmt.Errorf("%s is %s", key, received.Data[key])
 	}
 	return nil
 }

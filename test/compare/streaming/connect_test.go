@@ -123,15 +123,15 @@ func (i *installed) open(config *rest.Config) (*connect.Tunnel, <-chan string, e
 	if err != nil {
 		return nil, nil, err
 	}
-	said := make(chan string, 100)
+	output := make(chan string, 100)
 	tunnel, err := connect.Open(i.t.Context(), release, connect.Options{Config: config, Client: client, Progress: func(line string) {
 		i.t.Log(line)
-		said <- line
+		output <- line
 	}})
 	if err == nil {
 		i.t.Cleanup(tunnel.Close)
 	}
-	return tunnel, said, err
+	return tunnel, output, err
 }
 
 // named serves a port of pods that sends its name, and then sends back what it gets.
@@ -158,9 +158,9 @@ func talk(t testing.TB, tunnel *connect.Tunnel) (string, *net.TCPConn, *bufio.Re
 }
 
 // until returns when a tunnel has reported a line with these words.
-func until(t testing.TB, said <-chan string, words string) {
+func until(t testing.TB, output <-chan string, words string) {
 	t.Helper()
-	for !strings.Contains(receive(t, words, said), words) {
+	for !strings.Contains(receive(t, words, output), words) {
 	}
 }
 
@@ -169,13 +169,13 @@ func TestATunnelFollowsTheAggregators(t *testing.T) {
 		release := install(t, cluster)
 		release.aggregator("a", named(t, "one"))
 		nodeOfB := release.aggregator("b", named(t, "two"))
-		tunnel, said, err := release.open(cluster.Admin())
+		tunnel, output, err := release.open(cluster.Admin())
 		require.NoError(t, err)
 		name, connection, reader := talk(t, tunnel)
 		assert.Equal(t, "one", name)
 
 		release.ready("a", false)
-		until(t, said, "Connected through the pod b")
+		until(t, output, "Connected through the pod b")
 		name, second, _ := talk(t, tunnel)
 		assert.Equal(t, "two", name, "new connections go to a ready pod")
 		_, err = fmt.Fprintln(connection, "still there")
@@ -186,8 +186,8 @@ func TestATunnelFollowsTheAggregators(t *testing.T) {
 
 		release.ready("a", true)
 		nodeOfB.CutOff()
-		until(t, said, "The pod b has closed the connection")
-		until(t, said, "Connected through the pod a")
+		until(t, output, "The pod b has closed the connection")
+		until(t, output, "Connected through the pod a")
 		_, err = second.Read(make([]byte, 1))
 		require.Error(t, err, "its node is gone")
 		name, _, _ = talk(t, tunnel)
@@ -195,7 +195,7 @@ func TestATunnelFollowsTheAggregators(t *testing.T) {
 
 		release.ready("a", false)
 		release.ready("b", false)
-		until(t, said, "has no ready aggregator (2 pods are not ready)")
+		until(t, output, "has no ready aggregator (2 pods are not ready)")
 		waiting := make(chan string)
 		go func() {
 			name, _, _ := talk(t, tunnel)

@@ -127,7 +127,7 @@ var execCases = []execCase{
 		},
 	},
 	{
-		name:    "why a program does not start is told",
+		name:    "a program does not start, with a reason",
 		program: nil,
 		stdout:  none,
 		fails: func(err error) error {

@@ -17,7 +17,7 @@ import (
 // count is what became of a herd.
 type count struct {
 	// refused counts requests without a good answer, toldToWait answers 429 with Retry-After. Clients then come again.
-	refused, toldToWait atomic.Int64
+	refused, askedToWait atomic.Int64
 	// ended counts watches that ended early, lost gaps in those that did not.
 	ended, lost, complete atomic.Int64
 	// writesFailed counts attempts to create a ConfigMap, tokensRefused tokens that were not accepted.
@@ -40,7 +40,7 @@ func (c *count) note(counter *atomic.Int64, format string, args ...any) {
 
 func (c *count) String() string {
 	return fmt.Sprintf("watches: %d refused, %d throttled, %d ended, %d complete; %d events lost; %d writes failed; %d tokens refused; %.1f s %s",
-		c.refused.Load(), c.toldToWait.Load(), c.ended.Load(), c.complete.Load(), c.lost.Load(), c.writesFailed.Load(), c.tokensRefused.Load(),
+		c.refused.Load(), c.askedToWait.Load(), c.ended.Load(), c.complete.Load(), c.lost.Load(), c.writesFailed.Load(), c.tokensRefused.Load(),
 		c.took.Seconds(), strings.Join(c.why, "; "))
 }
 

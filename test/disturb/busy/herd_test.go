@@ -209,7 +209,7 @@ func (m *member) get(ctx context.Context, query url.Values) *http.Response {
 			m.count.note(&m.count.refused, "%s: %s", resp.Status, text)
 			return nil
 		}
-		m.count.toldToWait.Add(1)
+		m.count.askedToWait.Add(1)
 		select {
 		case <-time.After(time.Duration(after) * time.Second):
 		case <-ctx.Done():

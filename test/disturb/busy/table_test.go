@@ -67,7 +67,7 @@ func (tbl *table) add(s scenario, of string, o outcome) {
 	if of == "Tripod" {
 		ejected, lost = fmt.Sprint(o.ejected), fmt.Sprint(o.streamsLost)
 	}
-	tbl.rows = append(tbl.rows, fmt.Sprintf("| %s | %s | %d | %d | %d | %d | %d of %d | %d | %d | %s | %s | %.0f s |", s.name, of, o.refused.Load(), o.toldToWait.Load(),
+	tbl.rows = append(tbl.rows, fmt.Sprintf("| %s | %s | %d | %d | %d | %d | %d of %d | %d | %d | %s | %s | %.0f s |", s.name, of, o.refused.Load(), o.askedToWait.Load(),
 		o.ended.Load(), o.lost.Load(), o.complete.Load(), s.herd.watches, o.writesFailed.Load(), o.tokensRefused.Load(), ejected, lost, o.took.Seconds()))
 }
 

@@ -150,6 +150,6 @@ func TestTheChartIsCompressed(t *testing.T) {
 	dir := t.TempDir()
 	p := &prometheus{dir: dir}
 	require.NoError(t, p.write("rules.yaml", map[string]any{"groups": groups}))
-	said, err := exec.CommandContext(t.Context(), "promtool", "check", "rules", filepath.Join(dir, "rules.yaml")).CombinedOutput()
-	assert.NoError(t, err, string(said))
+	output, err := exec.CommandContext(t.Context(), "promtool", "check", "rules", filepath.Join(dir, "rules.yaml")).CombinedOutput()
+	assert.NoError(t, err, string(output))
 }

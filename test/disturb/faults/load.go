@@ -173,11 +173,11 @@ func (l *load) reasons() []string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	messages := slices.SortedFunc(maps.Keys(l.messages), func(a, b string) int { return l.messages[b] - l.messages[a] })
-	var said []string
+	var reasons []string
 	for _, message := range messages[:min(len(messages), 5)] {
-		said = append(said, fmt.Sprintf("%d × %s", l.messages[message], message))
+		reasons = append(reasons, fmt.Sprintf("%d × %s", l.messages[message], message))
 	}
-	return said
+	return reasons
 }
 
 // finish stops the clients. It returns the number of requests, and the acknowledged writes that are lost.

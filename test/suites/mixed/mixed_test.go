@@ -56,8 +56,8 @@ func TestServicesOfTwoReleasesUnderstandEachOther(t *testing.T) {
 	wardle, aggregator := filepath.Join(programs, "wardle"), filepath.Join(programs, "tripod-aggregator")
 	framework.BuildAlone(t, release, "examples/wardle", ".", wardle)
 	build := exec.CommandContext(t.Context(), "go", "build", "-C", release, "-ldflags=-s -w", "-o", aggregator, "./services/aggregator")
-	said, err := build.CombinedOutput()
-	require.NoError(t, err, "%s: %s", build, said)
+	output, err := build.CombinedOutput()
+	require.NoError(t, err, "%s: %s", build, output)
 
 	for name, mixed := range map[string]struct{ aggregator, wardle string }{
 		"a service of the last release behind this aggregator":  {env.Binary("tripod-aggregator"), wardle},

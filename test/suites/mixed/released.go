@@ -28,8 +28,8 @@ func unpack(repository, folder string) (release string, err error) {
 	if _, err := git(repository, "archive", "--output="+archive, release); err != nil {
 		return "", fmt.Errorf("%w\nThis needs the history of the repository: git fetch --tags --unshallow", err)
 	}
-	if said, err := exec.Command("tar", "-xf", archive, "-C", folder).CombinedOutput(); err != nil {
-		return "", fmt.Errorf("unpack %s: %w: %s", release, err, said)
+	if output, err := exec.Command("tar", "-xf", archive, "-C", folder).CombinedOutput(); err != nil {
+		return "", fmt.Errorf("unpack %s: %w: %s", release, err, output)
 	}
 	return release, os.Remove(archive)
 }

@@ -77,12 +77,12 @@ func addToNew(t *testing.T, env *framework.Environment, goEnv []string) {
 	}
 	released.Output(t, folder, goEnv, "go", "mod", "tidy")
 	released.Output(t, folder, goEnv, "make", "generate", "test")
-	said := released.Output(t, folder, goEnv, "go", "test", "-count=1", "-v", "-run=TestNoVersionLosesFields", ".")
+	output := released.Output(t, folder, goEnv, "go", "test", "-count=1", "-v", "-run=TestNoVersionLosesFields", ".")
 	for _, kind := range []string{"Book", "ReadingRoom", "Shelf"} {
-		assert.Contains(t, said, "--- PASS: TestNoVersionLosesFields/"+kind+" ")
+		assert.Contains(t, output, "--- PASS: TestNoVersionLosesFields/"+kind+" ")
 	}
 	for _, version := range []string{"v1alpha1", "v1beta1", "v1"} {
-		assert.Contains(t, said, "round tripping to library.example.com/"+version+", Kind=ReadingRoom")
+		assert.Contains(t, output, "round tripping to library.example.com/"+version+", Kind=ReadingRoom")
 	}
 }
 

@@ -111,7 +111,7 @@ func (s *sightings) judge(histories map[string]*history) error {
 		last[key] = one
 	}
 	if len(last) == 0 {
-		return errors.New("the follower was told nothing")
+		return errors.New("the follower received nothing")
 	}
 	return nil
 }

@@ -20,8 +20,8 @@ import (
 	"github.com/tripod-k8s/tripod/test/framework"
 )
 
-// TestWhatHasChangedIsTold changes and deletes objects, and asks for what there was and for what has changed.
-func TestWhatHasChangedIsTold(t *testing.T) {
+// TestChangesAreReported changes and deletes objects, and asks for what there was and for what has changed.
+func TestChangesAreReported(t *testing.T) {
 	const configMaps = hub + "/api/v1/namespaces/default/configmaps?fieldSelector=data.of%3Dpast"
 	template := "{apiVersion: v1, kind: ConfigMap, metadata: {name: past-%s, namespace: default}, data: {of: past}}"
 	for _, name := range []string{"changed", "deleted"} {
@@ -45,19 +45,19 @@ func TestWhatHasChangedIsTold(t *testing.T) {
 	awaitList(t, configMaps+"&at="+listed.ResourceVersion, "default/past-changed", "default/past-deleted")
 
 	question := diff.Question{From: listed.ResourceVersion, To: "now", Cluster: "hub", Resources: []schema.GroupResource{{Resource: "configmaps"}}, Fields: "data.of=past"}
-	framework.Eventually(t, "the changes are told", func(ctx context.Context) error {
+	framework.Eventually(t, "the changes have arrived", func(ctx context.Context) error {
 		answer, err := question.Ask(ctx, client.RESTClient())
 		if err != nil {
 			return err
 		}
-		told := map[string]string{}
+		received := map[string]string{}
 		for _, c := range answer.Changes {
-			told[c.Name] = string(c.Change) + " " + strings.Join(c.Fields, ",")
+			received[c.Name] = string(c.Change) + " " + strings.Join(c.Fields, ",")
 			assert.False(t, c.Time.IsZero())
 		}
 		want := map[string]string{"past-changed": "changed data.more", "past-deleted": "deleted ", "past-new": "added "}
-		if !assert.ObjectsAreEqual(want, told) {
-			return fmt.Errorf("got %v, want %v", told, want)
+		if !assert.ObjectsAreEqual(want, received) {
+			return fmt.Errorf("got %v, want %v", received, want)
 		}
 		return nil
 	})

@@ -165,8 +165,8 @@ func TestInformersKnowWhatTheClustersHave(t *testing.T) {
 			}
 			return err
 		})
-		framework.Eventually(t, "the informer of "+name+" was told what the clusters had, in order", func(context.Context) error { return saw[name].judge(histories) })
-		t.Logf("the informer of %s was told %s", name, saw[name])
+		framework.Eventually(t, "the informer of "+name+" received what the clusters had, in order", func(context.Context) error { return saw[name].judge(histories) })
+		t.Logf("the informer of %s received %s", name, saw[name])
 	}
 }
 

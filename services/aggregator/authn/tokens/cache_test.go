@@ -139,22 +139,22 @@ func TestTheCacheIsBounded(t *testing.T) {
 
 func TestGraceIsForAnswersThatHeldWhenCoreWasLost(t *testing.T) {
 	for _, test := range []struct {
-		name string
-		told bool
+		name     string
+		received bool
 		// age is that of the answer, which is fresh for 10 s, when core is lost.
 		age  time.Duration
 		want use
 	}{
 		{name: "fresh", age: 9 * time.Second, want: grace},
-		{name: "not fresh, and nobody would have told of a revocation", age: 10 * time.Second, want: miss},
-		{name: "an hour old, and core would have told of a revocation", told: true, age: time.Hour, want: grace},
+		{name: "not fresh, and no revocation would have arrived", age: 10 * time.Second, want: miss},
+		{name: "an hour old, and core would have sent a revocation", received: true, age: time.Hour, want: grace},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				c := newCache(30 * time.Second)
 				c.follow("run", 0)
 				message := is("jane", "1")
-				message.Run, message.FreshFor, message.RevocationIsTold = "run", durationpb.New(10*time.Second), test.told
+				message.Run, message.FreshFor, message.RevocationIsTold = "run", durationpb.New(10*time.Second), test.received
 				c.put(key{1}, newAnswer(message, time.Now()))
 				for end := time.Now().Add(test.age); time.Now().Before(end); time.Sleep(time.Second) {
 					if _, err := c.apply(&identityv1.WatchResponse{Run: "run"}); err != nil {

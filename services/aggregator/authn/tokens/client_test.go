@@ -366,7 +366,7 @@ func TestAnswersAreUsedForThePeriodOfGrace(t *testing.T) {
 	})
 }
 
-func TestWhatCoreSaidLastCountsInGrace(t *testing.T) {
+func TestCoresLastAnswerCountsInGrace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		core := newTestCore("run")
 		core.answer(token, is("jane", "1"))
@@ -486,7 +486,7 @@ func TestTheLastReplicaIsFollowedHoweverSilent(t *testing.T) {
 		messages <- &identityv1.WatchResponse{Run: "run"}
 		synctest.Wait()
 		expect(t, c, "jane")
-		assert.Equal(t, 2, core.questions(token), "core has said that nothing was revoked")
+		assert.Equal(t, 2, core.questions(token), "core has reported that nothing was revoked")
 		assert.Equal(t, 1, follows, "the stream goes on")
 	})
 }

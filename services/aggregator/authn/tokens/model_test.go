@@ -154,12 +154,12 @@ func (m *model) checkGood(token simToken, name string, began, ended time.Time) {
 		if !stream.lost.IsZero() && !stream.lost.After(ended) {
 			fresh = stream.received[0].value.sent
 		}
-		said := during(stream.run.history, from, ended, func(s simState) bool { return s.user(token) == name })
-		if said && token.silent {
+		revealed := during(stream.run.history, from, ended, func(s simState) bool { return s.user(token) == name })
+		if revealed && token.silent {
 			version, _ := strconv.Atoi(silent)
-			said = during(m.silent, fresh, ended, func(v int) bool { return v == version })
+			revealed = during(m.silent, fresh, ended, func(v int) bool { return v == version })
 		}
-		if said {
+		if revealed {
 			if !followed {
 				m.observed.Grace++
 			}

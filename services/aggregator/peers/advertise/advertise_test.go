@@ -123,11 +123,11 @@ func start(t *testing.T, cores ...*core) (*Advertiser, *backend) {
 	return a, b
 }
 
-func TestEveryCoreIsToldAndAskedToRemoveIt(t *testing.T) {
+func TestEveryCoreLearnsOfItAndIsAskedToRemoveIt(t *testing.T) {
 	one, two := startCore(t), startCore(t)
 	a, b := start(t, one)
-	if said := <-one.came; said.GetAddress() != "192.0.2.1" || said.GetPort() != 6443 {
-		t.Errorf("core heard %v", said)
+	if reported := <-one.came; reported.GetAddress() != "192.0.2.1" || reported.GetPort() != 6443 {
+		t.Errorf("core received %v", reported)
 	}
 	b.set(one.address, two.address)
 	<-two.came
@@ -153,7 +153,7 @@ func TestEveryCoreIsToldAndAskedToRemoveIt(t *testing.T) {
 	b.set(one.address, two.address, startCore(t).address) // the advertiser calls none any more
 }
 
-func TestACoreThatIsGoneIsNotToldThatItLeaves(t *testing.T) {
+func TestACoreThatIsGoneGetsNoFarewell(t *testing.T) {
 	one := startCore(t)
 	_, b := start(t, one)
 	<-one.came
@@ -163,7 +163,7 @@ func TestACoreThatIsGoneIsNotToldThatItLeaves(t *testing.T) {
 	}
 }
 
-func TestACoreThatStartsAgainIsToldAgain(t *testing.T) {
+func TestACoreThatStartsAgainLearnsItAgain(t *testing.T) {
 	one := startCore(t)
 	start(t, one)
 	<-one.came
@@ -180,7 +180,7 @@ func TestACoreThatStartsAgainIsToldAgain(t *testing.T) {
 	<-again.came
 }
 
-func TestLeavingDoesNotWaitLongerThanToldTo(t *testing.T) {
+func TestLeavingDoesNotWaitLongerThanItsLimit(t *testing.T) {
 	one := startCore(t)
 	a, _ := start(t, one)
 	<-one.came

@@ -31,57 +31,57 @@ func TestConfigurationsAreCompared(t *testing.T) {
 	}
 	type replicas map[string]*backendv1.Configuration
 	for _, tc := range []struct {
-		name    string
-		own     *backendv1.Configuration
-		told    map[string]replicas
-		want    string
-		counts  map[[2]string]int
-		unknown float64
+		name     string
+		own      *backendv1.Configuration
+		received map[string]replicas
+		want     string
+		counts   map[[2]string]int
+		unknown  float64
 	}{
 		{name: "no reports"},
 		{
-			name: "encryption of what core stores, only in core",
-			told: map[string]replicas{"core": {"a": configured(in("secrets", "*.", "*.apps"), "", nil)}, "extensions": {"b": configured(nil, "", nil)}},
+			name:     "encryption of what core stores, only in core",
+			received: map[string]replicas{"core": {"a": configured(in("secrets", "*.", "*.apps"), "", nil)}, "extensions": {"b": configured(nil, "", nil)}},
 		},
 		{
-			name: "encryption of custom resources, only in core",
-			told: map[string]replicas{"core": {"a": configured(in("secrets", "boats.example.com"), "", nil)}, "extensions": {"b": configured(nil, "", nil)}},
-			want: "encryption of boats.example.com is aescbc:key,identity at core at a and not configured at extensions at b", counts: map[[2]string]int{{"encryption", "services"}: 1},
+			name:     "encryption of custom resources, only in core",
+			received: map[string]replicas{"core": {"a": configured(in("secrets", "boats.example.com"), "", nil)}, "extensions": {"b": configured(nil, "", nil)}},
+			want:     "encryption of boats.example.com is aescbc:key,identity at core at a and not configured at extensions at b", counts: map[[2]string]int{{"encryption", "services"}: 1},
 		},
 		{
 			name: "encryption of everything and of CustomResourceDefinitions, only in core",
-			told: map[string]replicas{
+			received: map[string]replicas{
 				"core": {"a": configured(in("*.*", "customresourcedefinitions.apiextensions.k8s.io"), "", nil)}, "extensions": {"b": configured(nil, "", nil)},
 			},
 			want: "encryption of *.*", counts: map[[2]string]int{{"encryption", "services"}: 2},
 		},
 		{
-			name: "a replica that writes in clear",
-			told: map[string]replicas{"core": {"a": configured(in("secrets"), "", nil), "c": configured(nil, "", nil), "d": configured(in("secrets"), "", nil)}},
-			want: "encryption of secrets is aescbc:key,identity at core at a and not configured at core at c", counts: map[[2]string]int{{"encryption", "replicas"}: 1},
+			name:     "a replica that writes in clear",
+			received: map[string]replicas{"core": {"a": configured(in("secrets"), "", nil), "c": configured(nil, "", nil), "d": configured(in("secrets"), "", nil)}},
+			want:     "encryption of secrets is aescbc:key,identity at core at a and not configured at core at c", counts: map[[2]string]int{{"encryption", "replicas"}: 1},
 		},
 		{
 			name: "audit of one service", own: configured(nil, "off", nil),
-			told: map[string]replicas{"core": {"a": configured(nil, "1a2b3c4d to log", nil)}, "extensions": {"b": configured(nil, "off", nil)}},
-			want: "audit is off at this aggregator and 1a2b3c4d to log at core at a", counts: map[[2]string]int{{"audit", "services"}: 2},
+			received: map[string]replicas{"core": {"a": configured(nil, "1a2b3c4d to log", nil)}, "extensions": {"b": configured(nil, "off", nil)}},
+			want:     "audit is off at this aggregator and 1a2b3c4d to log at core at a", counts: map[[2]string]int{{"audit", "services"}: 2},
 		},
 		{
 			name: "plugins that only one has", own: configured(nil, "", map[string]string{"A": "on"}),
-			told: map[string]replicas{"core": {"a": configured(nil, "", map[string]string{"A": "on", "B": "on"})}},
+			received: map[string]replicas{"core": {"a": configured(nil, "", map[string]string{"A": "on", "B": "on"})}},
 		},
 		{
 			name: "a plugin", own: configured(nil, "", map[string]string{"A": "off"}),
-			told: map[string]replicas{"core": {"a": configured(nil, "", map[string]string{"A": "on\nit\x00says"})}},
-			want: "admission plugin A is off at this aggregator and on?it?says at core at a", counts: map[[2]string]int{{"admission", "services"}: 1},
+			received: map[string]replicas{"core": {"a": configured(nil, "", map[string]string{"A": "on\nit\x00says"})}},
+			want:     "admission plugin A is off at this aggregator and on?it?says at core at a", counts: map[[2]string]int{{"admission", "services"}: 1},
 		},
 		{
 			name: "a replica with other partitions", own: divided("big=example.com"),
-			told:   map[string]replicas{"core": {"a": configured(nil, "", nil)}, "extensions": {"b": divided("big=example.com"), "c": divided("")}},
-			want:   "the list of partitions is big=example.com at extensions at b and empty at extensions at c",
-			counts: map[[2]string]int{{"partitions", "replicas"}: 1},
+			received: map[string]replicas{"core": {"a": configured(nil, "", nil)}, "extensions": {"b": divided("big=example.com"), "c": divided("")}},
+			want:     "the list of partitions is big=example.com at extensions at b and empty at extensions at c",
+			counts:   map[[2]string]int{{"partitions", "replicas"}: 1},
 		},
 		{
-			name: "an older replica", own: configured(nil, "off", nil), told: map[string]replicas{"core": {"a": nil, "c": configured(nil, "off", nil)}},
+			name: "an older replica", own: configured(nil, "off", nil), received: map[string]replicas{"core": {"a": nil, "c": configured(nil, "off", nil)}},
 			want: "unknown is the configuration of core at a", unknown: 1,
 		},
 	} {
@@ -91,9 +91,9 @@ func TestConfigurationsAreCompared(t *testing.T) {
 				own = configured(in("*.*"), "", nil)
 			}
 			c := NewComparison(own, builtin)
-			for backend, replicas := range tc.told {
-				for address, told := range replicas {
-					c.set(backend, address, told)
+			for backend, replicas := range tc.received {
+				for address, received := range replicas {
+					c.set(backend, address, received)
 				}
 			}
 			err := c.Agree()
@@ -113,7 +113,7 @@ func TestConfigurationsAreCompared(t *testing.T) {
 			require.NoError(t, err)
 			assert.InDelta(t, tc.unknown, got, 0, "replicas that do not report")
 
-			for backend, replicas := range tc.told {
+			for backend, replicas := range tc.received {
 				for address := range replicas {
 					c.forget(backend, address)
 				}
@@ -123,7 +123,7 @@ func TestConfigurationsAreCompared(t *testing.T) {
 	}
 }
 
-func TestManyDifferencesAreNotAllTold(t *testing.T) {
+func TestManyDifferencesAreNotAllReported(t *testing.T) {
 	plugins := func(value string) map[string]string {
 		all := map[string]string{}
 		for i := range 1000 {

@@ -340,7 +340,7 @@ func TestAReplicaThatDrainsOrIsLostIsKnownAtOnce(t *testing.T) {
 		a.say(&backendv1.WatchResponse{Phase: serving})
 		synctest.Wait()
 		assert.False(t, b.draining["a"], "it is taken to drain")
-		assert.True(t, b.serves["a"], "nobody is told that it serves")
+		assert.True(t, b.serves["a"], "no feed reports that it serves")
 		a.say(&backendv1.WatchResponse{Phase: draining})
 		synctest.Wait()
 		assert.True(t, b.draining["a"], "it is not known that it drains")
@@ -428,7 +428,7 @@ func TestAnAggregatorThatStopsTakesNothingAway(t *testing.T) {
 		synctest.Wait()
 	})
 	// The replica has stopped with the bubble.
-	assert.Equal(t, "x y", h.served[len(h.served)-1], "the last that it said was served")
+	assert.Equal(t, "x y", h.served[len(h.served)-1], "the last that it reported was served")
 }
 
 func TestWhoHadACustomResourceFirst(t *testing.T) {

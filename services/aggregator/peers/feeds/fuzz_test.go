@@ -45,14 +45,14 @@ func FuzzMessages(f *testing.F) {
 		Encryption: map[string]string{"secrets": "aescbc:a#1a2b3c4d,identity", "*.*": ""}, Audit: "1a2b3c4d to log", Admission: map[string]string{"A": "on"},
 	}}}, &backendv1.WatchResponse{Settings: &backendv1.Settings{Configuration: &backendv1.Configuration{Encryption: map[string]string{"secrets": "#,"}}}})
 	f.Fuzz(func(t *testing.T, first, second []byte) {
-		var told []schema.GroupVersion
+		var received []schema.GroupVersion
 		var lasting map[schema.GroupVersionResource]bool
 		b := &backend{draining: map[string]bool{}, serves: map[string]bool{}}
 		firsts := NewFirstReplicas()
 		follower := New(Config{
 			Backend: b, FirstReplicas: firsts, OnDocuments: func() {}, Settings: &backendv1.Settings{},
 			Comparison:    NewComparison(&backendv1.Configuration{Audit: "off"}, func(string) bool { return false }),
-			OnServed:      func(served []schema.GroupVersion) { told = served },
+			OnServed:      func(served []schema.GroupVersion) { received = served },
 			OnLongRunning: func(subresources map[schema.GroupVersionResource]bool) { lasting = subresources },
 		})
 		replicas := map[string]*replica{"a": {}, "b": {}}
@@ -73,9 +73,9 @@ func FuzzMessages(f *testing.F) {
 				require.True(t, calls && reported)
 			}
 		}
-		require.Len(t, told, len(want))
+		require.Len(t, received, len(want))
 		for gv := range want {
-			require.True(t, slices.Contains(told, gv))
+			require.True(t, slices.Contains(received, gv))
 		}
 		for gvr := range lasting {
 			require.True(t, want[gvr.GroupVersion()] && strings.Count(gvr.Resource, "/") == 1, "%s", gvr)

@@ -25,7 +25,7 @@ func written(t *testing.T, write func(*http2.Framer) error) []byte {
 
 func ignore(frame) {}
 
-func TestFramesAreToldApart(t *testing.T) {
+func TestFramesAreKeptApart(t *testing.T) {
 	update := written(t, func(f *http2.Framer) error { return f.WriteWindowUpdate(3, 4096) })
 	both := append(bytes.Clone(update), update...)
 	ping := written(t, func(f *http2.Framer) error { return f.WritePing(false, [8]byte{}) })

@@ -36,11 +36,11 @@ func (r Request) String() string {
 	case Delete:
 		asked = fmt.Sprintf("delete %d@%d", r.Object, r.Precondition)
 	}
-	told := r.Outcome.String()
+	result := r.Outcome.String()
 	if r.Version != 0 {
-		told += fmt.Sprintf(" @%d", r.Version)
+		result += fmt.Sprintf(" @%d", r.Version)
 	}
-	return asked + " -> " + told
+	return asked + " -> " + result
 }
 
 func (r Request) cache() string {

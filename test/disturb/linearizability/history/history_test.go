@@ -167,7 +167,7 @@ func simulate(random *rand.Rand, clients, each int) []Request {
 	var now state
 	var requests []Request
 	version, value := uint64(100), 0
-	told := map[uint64]bool{}
+	received := map[uint64]bool{}
 	for i := range clients * each {
 		// Requests overlap, and have their effect in the middle.
 		effect := time.Duration(i) * 10
@@ -184,7 +184,7 @@ func simulate(random *rand.Rand, clients, each int) []Request {
 		default:
 			value++
 			r.Value, r.Precondition = value, object.Version
-			if random.IntN(4) == 0 || !told[r.Precondition] {
+			if random.IntN(4) == 0 || !received[r.Precondition] {
 				r.Precondition = 1 // of an object that is long gone
 			}
 			r.Outcome, version = object.apply(r, version)
@@ -196,9 +196,9 @@ func simulate(random *rand.Rand, clients, each int) []Request {
 			}
 		}
 		for _, seen := range r.Seen {
-			told[seen.Version] = true
+			received[seen.Version] = true
 		}
-		told[r.Version] = true
+		received[r.Version] = true
 		requests = append(requests, r)
 	}
 	last := time.Duration(10 * clients * each * 2)
