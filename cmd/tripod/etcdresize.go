@@ -30,13 +30,14 @@ func newEtcdResizeCommand() *cobra.Command {
 		Long: `Change the number of members of the etcds of a Helm release, one member at a time, while clients go on.
 
 A new member copies all data before it gets a vote. In the end, the services restart one pod after the other, with all members. If members
-go, the services restart first, without them. Then each such member hands over its leadership, leaves etcd and stops, the last one first.
-The command deletes its volume, unless --keep-volumes is given. A new member cannot use a volume that was kept.
+go, the services restart first, without them. Then these members leave etcd, the last one first, and stop.
+The command deletes their volumes, unless --keep-volumes is given. A new member cannot use a volume that was kept.
 
 If the command is interrupted or fails, run it again: it continues. With another --members, it turns back. Until it has finished, helm
 upgrade is refused. Afterwards, set the value etcd.replicas to the new number. Stop tools that apply the old number meanwhile (GitOps).
 
-The command refuses to begin if a member is not healthy or has an alarm, and an etcd without volumes (etcd.persistence.enabled).
+The command refuses to begin if a member is not healthy or has an alarm, during a rollout of etcd, and without volumes
+(etcd.persistence.enabled). It has the API server try first, as a dry run, whether it may delete and create the StatefulSet.
 
 You need the rights to get, list and patch Deployments, to list and patch CronJobs, to get, list, create, patch and delete StatefulSets, to
 get, list, create and update ConfigMaps, to get Secrets, to get and list Pods, to create pods/portforward, to get and delete

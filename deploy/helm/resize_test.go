@@ -97,6 +97,7 @@ func TestAnInstallationHasTheMembersOfTheVolumesThatAreThere(t *testing.T) {
 		{name: "the volume of one for three", values: "etcd: {replicas: 3}", there: claims(0), refused: "tripod-etcd has a volume of its first member, but none of the last one"},
 		{name: "a record of three", values: "etcd: {replicas: 3}", there: append(claims(0, 1, 2), record)},
 		{name: "a record of three for one", values: "etcd: {replicas: 1}", there: []metav1.Object{record}, refused: "the ConfigMap tripod-etcd-resized names 3 members"},
+		{name: "a record of three without volumes", values: "etcd: {replicas: 3}", there: []metav1.Object{record}, refused: "the ConfigMap tripod-etcd-resized is of an earlier etcd, whose volumes are gone: delete it first"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()

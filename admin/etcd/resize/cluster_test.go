@@ -18,6 +18,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -63,6 +64,8 @@ type cluster struct {
 	urls   []string
 
 	began time.Time
+	// rolls is the number of pods that a rollout has still to replace.
+	rolls atomic.Int32
 
 	mu   sync.Mutex
 	pods map[int]*pod
@@ -153,6 +156,7 @@ func newCluster(t *testing.T, members int, strict bool, change ...func([]runtime
 		keyInitial: strings.Join(initial, ","), keyState: "new"}}
 	require.NoError(t, c.client.Tracker().Add(chart))
 	c.client.PrependReactor("*", "statefulsets", c.react)
+	c.client.PrependReactor("*", "statefulsets", c.dryRun)
 	c.client.PrependReactor("get", "deployments", c.rolledOut)
 	c.client.PrependReactor("list", "pods", c.listPods)
 	t.Cleanup(func() { c.scale(0) })
@@ -200,7 +204,38 @@ func (c *cluster) react(action clienttesting.Action) (bool, runtime.Object, erro
 	}
 	set = set.DeepCopy()
 	set.Status.ObservedGeneration, set.Status.Replicas = set.Generation, *set.Spec.Replicas
+	set.Status.UpdatedReplicas = set.Status.Replicas - c.rolls.Load()
 	return handled, set, err
+}
+
+// isDryRun reports whether an action changes nothing in an API server.
+func isDryRun(action clienttesting.Action) bool {
+	switch a := action.(type) {
+	case clienttesting.CreateActionImpl:
+		return len(a.CreateOptions.DryRun) > 0
+	case clienttesting.DeleteActionImpl:
+		return len(a.DeleteOptions.DryRun) > 0
+	}
+	return false
+}
+
+// changes reports whether an action changes something.
+func changes(action clienttesting.Action) bool {
+	verb := action.GetVerb()
+	return verb != "get" && verb != "list" && verb != "watch" && action.GetResource().Resource != "leases" && !isDryRun(action)
+}
+
+// dryRun answers as the API server does to what is only tried.
+func (c *cluster) dryRun(action clienttesting.Action) (bool, runtime.Object, error) {
+	if !isDryRun(action) {
+		return false, nil, nil
+	}
+	resource := action.GetResource()
+	_, err := c.client.Tracker().Get(resource, "a", setName)
+	if action.GetVerb() == "create" && err == nil {
+		err = apierrors.NewAlreadyExists(resource.GroupResource(), setName)
+	}
+	return true, nil, err
 }
 
 // rolledOut says that a Deployment has its new pods.
@@ -234,8 +269,8 @@ func (c *cluster) listPods(action clienttesting.Action) (bool, runtime.Object, e
 
 // scale starts and stops members.
 func (c *cluster) scale(replicas int) {
+	var ending []*pod
 	c.mu.Lock()
-	defer c.mu.Unlock()
 	for i := range maxMembers {
 		p := c.pods[i]
 		switch {
@@ -243,7 +278,7 @@ func (c *cluster) scale(replicas int) {
 			ctx, cancel := context.WithCancel(context.Background())
 			p = &pod{stop: cancel, ended: make(chan struct{})}
 			c.pods[i] = p
-			c.put(podsResource, &corev1.Pod{ObjectMeta: meta(name(i))})
+			c.put(podsResource, &corev1.Pod{ObjectMeta: podMeta(i)})
 			if c.put(claimsResource, &corev1.PersistentVolumeClaim{ObjectMeta: meta(dataVolume + "-" + name(i))}) {
 				assert.NoError(c.t, os.RemoveAll(filepath.Join(c.dir, name(i)))) // a new volume is empty
 			}
@@ -251,11 +286,21 @@ func (c *cluster) scale(replicas int) {
 		case i >= replicas && p != nil:
 			p.stop()
 			delete(c.pods, i)
-			if replicas == 0 {
-				<-p.ended
-			}
+			ending = append(ending, p)
 		}
 	}
+	c.mu.Unlock()
+	if replicas == 0 {
+		for _, p := range ending {
+			<-p.ended
+		}
+	}
+}
+
+func podMeta(ordinal int) metav1.ObjectMeta {
+	about := meta(name(ordinal))
+	about.Labels[labelEtcd] = "etcd"
+	return about
 }
 
 func name(ordinal int) string { return fmt.Sprintf("%s-%d", setName, ordinal) }
@@ -316,7 +361,7 @@ func (c *cluster) once(ctx context.Context, ordinal int) {
 	c.mu.Lock()
 	c.started[ordinal]++
 	c.mu.Unlock()
-	ready := &corev1.Pod{ObjectMeta: meta(name(ordinal))}
+	ready := &corev1.Pod{ObjectMeta: podMeta(ordinal)}
 	ready.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}
 	assert.NoError(c.t, c.client.Tracker().Update(podsResource, ready, "a"))
 	select {

@@ -54,10 +54,18 @@ func find(ctx context.Context, o Options) ([]*resizer, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cannot look for an earlier resize: %w", err)
 	}
-	for _, record := range records.Items {
-		if name := record.Labels[labelEtcd]; name != "" && record.Annotations[annotationSet] != "" {
+	for i, record := range records.Items {
+		name := record.Labels[labelEtcd]
+		switch {
+		case name == "" || found[name] != "" || o.Etcd != "" && o.Etcd != name:
+		case record.Annotations[annotationSet] != "":
 			found[name] = strings.TrimSuffix(record.Name, recordSuffix)
+		default:
+			return nil, missing(&records.Items[i])
 		}
+	}
+	if err := o.checkPods(ctx, found); err != nil {
+		return nil, err
 	}
 	names := slices.Sorted(maps.Keys(found))
 	if len(names) == 0 {
@@ -75,6 +83,33 @@ func find(ctx context.Context, o Options) ([]*resizer, error) {
 		all = append(all, newResizer(o, name, found[name]))
 	}
 	return all, nil
+}
+
+// missing is the error for a record of a resize that has finished, whose StatefulSet is not there.
+func missing(record *corev1.ConfigMap) error {
+	members := membersOf(record)
+	return fmt.Errorf("the StatefulSet %s is missing: `helm upgrade` with etcd.replicas=%d makes it again, beside its %d pods "+
+		"(if the release no longer has this etcd, delete the ConfigMap %s)",
+		strings.TrimSuffix(record.Name, recordSuffix), members, members, record.Name)
+}
+
+// checkPods returns an error if pods of etcd run without a StatefulSet.
+func (o *Options) checkPods(ctx context.Context, found map[string]string) error {
+	selector := o.selector() + "," + labelEtcd
+	if o.Etcd != "" {
+		selector += "=" + o.Etcd
+	}
+	pods, err := o.Client.CoreV1().Pods(o.Namespace).List(ctx, metav1.ListOptions{LabelSelector: selector})
+	if err != nil {
+		return fmt.Errorf("cannot look for the pods of etcd: %w", err)
+	}
+	for _, pod := range pods.Items {
+		if found[pod.Labels[labelEtcd]] == "" && pod.DeletionTimestamp == nil {
+			return fmt.Errorf("the StatefulSet of the pod %s is missing: `helm upgrade` with the values that the release has makes it again, "+
+				"beside its pods", pod.Name)
+		}
+	}
+	return nil
 }
 
 func newResizer(o Options, etcd, set string) *resizer {

@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
@@ -106,36 +107,32 @@ func (r *resizer) start(ctx context.Context, client *clientv3.Client, learner *p
 	return r.awaitHealthy(ctx, client)
 }
 
-// shrink removes members until there are few enough, the last one first.
+// shrink removes members until there are few enough, the last one first. Their pods stop only then, because that can take minutes. Of an
+// even number of members, no more may fail than of one less.
 func (r *resizer) shrink(ctx context.Context, client *clientv3.Client) error {
-	for {
-		s, err := r.state(ctx, client)
-		if err != nil {
+	s, err := r.state(ctx, client)
+	if err != nil {
+		return err
+	}
+	for n := len(s.members); n > r.Members; n-- {
+		if err := r.remove(ctx, client, s.members[:n]); err != nil {
 			return err
 		}
-		if err := r.scaleDown(ctx, len(s.members)); err != nil {
-			return err
-		}
-		if len(s.members) <= r.Members {
-			return nil
-		}
-		if err := r.moveServices(ctx); err != nil { // something may have given them the members again
-			return err
-		}
-		if err := r.remove(ctx, client, s.members); err != nil {
+		if err := r.record(ctx, n-1); err != nil {
 			return err
 		}
 	}
+	return r.scaleDown(ctx, r.Members)
 }
 
-// remove removes the last member from etcd.
+// remove removes the last of the members from etcd.
 func (r *resizer) remove(ctx context.Context, client *clientv3.Client, members []*pb.Member) error {
 	last := members[len(members)-1]
 	name := r.member(len(members) - 1)
 	if err := r.awaitHealthy(ctx, client); err != nil {
 		return err
 	}
-	if err := r.moveLeader(ctx, client, last, members[0]); err != nil {
+	if err := r.moveLeader(ctx, client, members); err != nil {
 		return err
 	}
 	r.Progress("removing " + name + " from etcd")
@@ -148,26 +145,27 @@ func (r *resizer) remove(ctx context.Context, client *clientv3.Client, members [
 	})
 }
 
-// moveLeader makes another member the leader if this one is.
-func (r *resizer) moveLeader(ctx context.Context, client *clientv3.Client, from, to *pb.Member) error {
-	return r.ask(ctx, "another member leads", func(ctx context.Context) error {
+// moveLeader makes the first member the leader if one leads that is to go, also if others go before it.
+func (r *resizer) moveLeader(ctx context.Context, client *clientv3.Client, members []*pb.Member) error {
+	return r.ask(ctx, "a member that stays leads", func(ctx context.Context) error {
 		status, err := client.Status(ctx, r.clientURL(0))
 		if err != nil {
 			return err
 		}
-		if status.Leader == 0 {
+		ordinal := slices.IndexFunc(members, func(m *pb.Member) bool { return m.ID == status.Leader })
+		if ordinal < 0 {
 			return errors.New("etcd has no leader")
 		}
-		if status.Leader != from.ID {
+		if ordinal < r.Members {
 			return nil
 		}
-		r.Progress("making " + to.Name + " the leader")
-		leader, err := r.connect(ctx, r.clientURL(r.ordinal(from)))
+		r.Progress("making " + r.member(0) + " the leader")
+		leader, err := r.connect(ctx, r.clientURL(ordinal))
 		if err != nil {
 			return err
 		}
 		defer leader.Close() //nolint:errcheck // nothing is pending
-		_, err = leader.MoveLeader(ctx, to.ID)
+		_, err = leader.MoveLeader(ctx, members[0].ID)
 		return err
 	})
 }

@@ -39,13 +39,18 @@ const (
 	annotationTo = "tripod-k8s.io/resize-to"
 	// annotationFrom is the largest number of members since then.
 	annotationFrom = "tripod-k8s.io/resize-from"
-	// annotationSet has the StatefulSet while it is made anew.
+	// annotationSet has the StatefulSet until the resize has finished. If it is missing, the next command makes it again.
 	annotationSet = "tripod-k8s.io/resize-statefulset"
 )
 
 // begin marks the etcd as one that is being resized.
 func (r *resizer) begin(ctx context.Context, s *state) error {
+	kept, err := json.Marshal(anew(s.set, declared(s.set)))
+	if err != nil {
+		return err
+	}
 	return r.updateRecord(ctx, func(record *corev1.ConfigMap) {
+		record.Annotations[annotationSet] = string(kept)
 		before, _ := strconv.Atoi(record.Annotations[annotationFrom]) // none: 0
 		r.from = max(before, len(s.members), s.replicas)
 		r.fill(record, len(s.members))
@@ -68,6 +73,7 @@ func (r *resizer) finish(ctx context.Context) error {
 	return r.updateRecord(ctx, func(record *corev1.ConfigMap) {
 		delete(record.Annotations, annotationTo)
 		delete(record.Annotations, annotationFrom)
+		delete(record.Annotations, annotationSet)
 		if record.Data[keyState] == existing {
 			record.Data[keyInitial] = record.Data[keyMembers] + closed
 		}
@@ -131,17 +137,26 @@ func (r *resizer) updateRecord(ctx context.Context, change func(*corev1.ConfigMa
 	return nil
 }
 
+// membersOf returns the number of members in a record.
+func membersOf(record *corev1.ConfigMap) int { return len(strings.Split(record.Data[keyMembers], ",")) }
+
 // ownedBy has the garbage collector remove the record with the StatefulSet.
 func ownedBy(set *appsv1.StatefulSet) []metav1.OwnerReference {
 	return []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "StatefulSet", Name: set.Name, UID: set.UID}}
 }
 
-// declare makes the StatefulSet anew, with another number of members in its selector. Its pods go on.
-func (r *resizer) declare(ctx context.Context, members int) error {
-	set, err := r.Client.AppsV1().StatefulSets(r.Namespace).Get(ctx, r.set, metav1.GetOptions{})
-	if err != nil || declared(set) == members {
-		return err
-	}
+func isOwnedBy(record *corev1.ConfigMap, set *appsv1.StatefulSet) bool {
+	return slices.ContainsFunc(record.OwnerReferences, func(o metav1.OwnerReference) bool { return o.UID == set.UID })
+}
+
+// own has the garbage collector remove the record with the StatefulSet again. `kubectl delete --cascade=orphan` ends that, and a record
+// that outlives its release would have the members of the next one wait for those that it names.
+func (r *resizer) own(ctx context.Context, set *appsv1.StatefulSet) error {
+	return r.updateRecord(ctx, func(record *corev1.ConfigMap) { record.OwnerReferences = ownedBy(set) })
+}
+
+// anew returns the StatefulSet as it is to be created, with a number of members in its selector.
+func anew(set *appsv1.StatefulSet, members int) *appsv1.StatefulSet {
 	next := &appsv1.StatefulSet{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: set.Namespace, Name: set.Name, Labels: set.Labels, Annotations: set.Annotations, ManagedFields: set.ManagedFields,
@@ -153,11 +168,46 @@ func (r *resizer) declare(ctx context.Context, members int) error {
 			next.Spec.Selector.MatchExpressions[i].Values = []string{strconv.Itoa(members)}
 		}
 	}
-	data, err := json.Marshal(next)
+	return next
+}
+
+// mayRecreate has the API server try what declare does, without a change. The user may have the right to delete the StatefulSet and not the
+// one to create it, and admission or a quota may refuse it. The last thing that the API server finds is that the name is taken.
+func (r *resizer) mayRecreate(ctx context.Context, set *appsv1.StatefulSet) error {
+	sets, trial := r.Client.AppsV1().StatefulSets(r.Namespace), []string{metav1.DryRunAll}
+	next := anew(set, r.Members)
+	next.ManagedFields = nil
+	_, err := sets.Create(ctx, next, metav1.CreateOptions{DryRun: trial})
+	if err == nil || apierrors.IsAlreadyExists(err) {
+		err = sets.Delete(ctx, r.set, orphaning(set, trial...))
+	}
+	if err != nil {
+		return fmt.Errorf("another number of members needs a new StatefulSet beside the pods, which the API server does not accept: %w", err)
+	}
+	return nil
+}
+
+// orphaning deletes a StatefulSet, and leaves its pods.
+func orphaning(set *appsv1.StatefulSet, dryRun ...string) metav1.DeleteOptions {
+	return metav1.DeleteOptions{
+		Preconditions: &metav1.Preconditions{UID: &set.UID}, PropagationPolicy: ptr.To(metav1.DeletePropagationOrphan), DryRun: dryRun,
+	}
+}
+
+// declare makes the StatefulSet anew, with the number of members to reach in its selector. Its pods go on.
+func (r *resizer) declare(ctx context.Context) error {
+	set, err := r.Client.AppsV1().StatefulSets(r.Namespace).Get(ctx, r.set, metav1.GetOptions{})
+	if err != nil || declared(set) == r.Members {
+		return err
+	}
+	if err := r.mayRecreate(ctx, set); err != nil {
+		return err
+	}
+	data, err := json.Marshal(anew(set, r.Members))
 	if err != nil {
 		return err
 	}
-	r.Progress(fmt.Sprintf("making the StatefulSet %s anew for %d members, beside its pods", r.set, members))
+	r.Progress(fmt.Sprintf("making the StatefulSet %s anew for %d members, beside its pods", r.set, r.Members))
 	err = r.updateRecord(ctx, func(record *corev1.ConfigMap) {
 		record.Annotations[annotationSet] = string(data)
 		record.OwnerReferences = nil // or it would go with the StatefulSet
@@ -165,16 +215,15 @@ func (r *resizer) declare(ctx context.Context, members int) error {
 	if err != nil {
 		return err
 	}
-	err = r.Client.AppsV1().StatefulSets(r.Namespace).Delete(ctx, r.set, metav1.DeleteOptions{
-		Preconditions: &metav1.Preconditions{UID: &set.UID}, PropagationPolicy: ptr.To(metav1.DeletePropagationOrphan),
-	})
+	err = r.Client.AppsV1().StatefulSets(r.Namespace).Delete(ctx, r.set, orphaning(set))
 	if err != nil && !apierrors.IsNotFound(err) {
 		return fmt.Errorf("cannot make the StatefulSet anew: %w", err)
 	}
 	return r.recreate(ctx)
 }
 
-// recreate finishes what declare has begun, if anything.
+// recreate creates the StatefulSet from the record if it is missing: a command was interrupted after it had deleted it, or something else
+// deleted it before a resize had finished.
 func (r *resizer) recreate(ctx context.Context) error {
 	record, err := r.Client.CoreV1().ConfigMaps(r.Namespace).Get(ctx, r.set+recordSuffix, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) || err == nil && record.Annotations[annotationSet] == "" {
@@ -187,25 +236,24 @@ func (r *resizer) recreate(ctx context.Context) error {
 	if err := json.Unmarshal([]byte(record.Annotations[annotationSet]), next); err != nil {
 		return fmt.Errorf("the annotation %s of the ConfigMap %s: %w", annotationSet, record.Name, err)
 	}
-	set, err := r.create(ctx, next)
+	next.Spec.Replicas = ptr.To(int32(membersOf(record))) // it may have been scaled since it was kept
+	set, created, err := r.create(ctx, next)
 	if err != nil {
 		return err
 	}
-	if err := r.awaitPods(ctx); err != nil {
-		return err
+	if created {
+		if err := r.awaitPods(ctx); err != nil {
+			return err
+		}
 	}
-	return r.updateRecord(ctx, func(record *corev1.ConfigMap) {
-		delete(record.Annotations, annotationSet)
-		record.OwnerReferences = ownedBy(set)
-	})
+	return r.own(ctx, set)
 }
 
 // create creates the StatefulSet when the former one is gone. It returns the one that is there: one that is not being deleted may be of an
 // earlier command, or of Helm.
-func (r *resizer) create(ctx context.Context, next *appsv1.StatefulSet) (set *appsv1.StatefulSet, err error) {
+func (r *resizer) create(ctx context.Context, next *appsv1.StatefulSet) (set *appsv1.StatefulSet, created bool, err error) {
 	sets, managers := r.Client.AppsV1().StatefulSets(r.Namespace), next.ManagedFields
 	next.ManagedFields = nil
-	created := false
 	err = r.poll(ctx, stopTimeout, "the StatefulSet "+r.set+" is there", func(ctx context.Context) (bool, error) {
 		if set, err = sets.Get(ctx, r.set, metav1.GetOptions{}); !apierrors.IsNotFound(err) {
 			return err == nil && set.DeletionTimestamp == nil, err
@@ -214,10 +262,10 @@ func (r *resizer) create(ctx context.Context, next *appsv1.StatefulSet) (set *ap
 		created = err == nil
 		return created, err
 	})
-	if err != nil || !created {
-		return set, err
+	if err == nil && created {
+		err = r.restoreManagers(ctx, managers, r.patchSet)
 	}
-	return set, r.restoreManagers(ctx, managers, r.patchSet)
+	return set, created, err
 }
 
 // awaitPods returns when the StatefulSet has taken all pods.

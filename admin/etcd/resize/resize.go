@@ -116,12 +116,19 @@ func (r *resizer) run(ctx context.Context) error {
 	if err := r.recreate(ctx); err != nil {
 		return err
 	}
+	if err := r.awaitOwnRollout(ctx); err != nil {
+		return err
+	}
 	client, s, err := r.check(ctx)
 	if err != nil {
 		return err
 	}
 	defer client.Close() //nolint:errcheck // nothing is pending
 	if r.done(s) {
+		if s.untied {
+			r.Progress(fmt.Sprintf("having the ConfigMap %s removed with its StatefulSet again", r.set+recordSuffix))
+			return r.own(ctx, s.set)
+		}
 		r.Progress(fmt.Sprintf("%s: nothing is to be done, members: %d", r.set, r.Members))
 		return nil
 	}
@@ -137,7 +144,7 @@ func (r *resizer) run(ctx context.Context) error {
 // change does all steps. What it must undo or finish first of an earlier command, it finds in the state.
 func (r *resizer) change(ctx context.Context, client *clientv3.Client, s *state) error {
 	if r.Members > len(s.members) || s.learner() != nil && r.Members == len(s.members) {
-		if err := r.declare(ctx, r.Members); err != nil {
+		if err := r.declare(ctx); err != nil {
 			return err
 		}
 		if err := r.grow(ctx, client); err != nil {
@@ -150,7 +157,7 @@ func (r *resizer) change(ctx context.Context, client *clientv3.Client, s *state)
 	if err := r.shrink(ctx, client); err != nil {
 		return err
 	}
-	if err := r.declare(ctx, r.Members); err != nil {
+	if err := r.declare(ctx); err != nil {
 		return err
 	}
 	if err := r.finish(ctx); err != nil {

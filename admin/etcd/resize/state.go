@@ -15,6 +15,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
@@ -30,6 +31,8 @@ type state struct {
 	members []*pb.Member
 	// unfinished says that an earlier command has not finished.
 	unfinished bool
+	// untied says that the record would outlive the StatefulSet.
+	untied bool
 }
 
 // learner returns the member that has no vote yet, or nil. It is the last one.
@@ -54,6 +57,9 @@ func (r *resizer) check(ctx context.Context) (*clientv3.Client, *state, error) {
 	if err := r.checkSet(ctx, set); err != nil {
 		return nil, nil, err
 	}
+	if err := rollout(set); err != nil {
+		return nil, nil, fmt.Errorf("%w: wait until it has ended (kubectl rollout status statefulset/%s)", err, r.set)
+	}
 	if err := r.checkPod(ctx, 0); err != nil {
 		return nil, nil, err
 	}
@@ -69,10 +75,37 @@ func (r *resizer) check(ctx context.Context) (*clientv3.Client, *state, error) {
 	if err == nil && !s.unfinished {
 		err = r.checkNew(ctx, len(s.members))
 	}
+	if err == nil && declared(s.set) != r.Members {
+		err = r.mayRecreate(ctx, s.set)
+	}
 	if err != nil {
 		return nil, nil, errors.Join(err, client.Close())
 	}
 	return client, s, nil
+}
+
+// rollout returns an error while pods of a StatefulSet are being replaced. A member that goes or comes at that time may be one too many.
+func rollout(set *appsv1.StatefulSet) error {
+	is := set.Status
+	if is.ObservedGeneration < set.Generation || is.UpdateRevision != is.CurrentRevision || is.UpdatedReplicas < is.Replicas {
+		return fmt.Errorf("a rollout of the StatefulSet %s is under way, which has updated %d of %d pods",
+			set.Name, is.UpdatedReplicas, is.Replicas)
+	}
+	return nil
+}
+
+// awaitOwnRollout returns when no pod of etcd is being replaced, if an earlier command has not finished. It may have scaled a moment ago.
+func (r *resizer) awaitOwnRollout(ctx context.Context) error {
+	if unfinished, err := Unfinished(ctx, r.Client, r.Namespace, r.set); err != nil || !unfinished {
+		return err
+	}
+	return r.poll(ctx, startTimeout, "all pods of "+r.set+" are of one version", func(ctx context.Context) (bool, error) {
+		set, err := r.Client.AppsV1().StatefulSets(r.Namespace).Get(ctx, r.set, metav1.GetOptions{})
+		if err == nil {
+			err = rollout(set)
+		}
+		return err == nil, err
+	})
 }
 
 // checkNew refuses volumes of members that are yet to come.
@@ -108,7 +141,11 @@ func (r *resizer) state(ctx context.Context, client *clientv3.Client) (*state, e
 		return nil, errRestore
 	}
 	s := &state{set: set, replicas: int(ptr.Deref(set.Spec.Replicas, 1))}
-	if s.unfinished, err = Unfinished(ctx, r.Client, r.Namespace, r.set); err != nil {
+	record, err := r.Client.CoreV1().ConfigMaps(r.Namespace).Get(ctx, r.set+recordSuffix, metav1.GetOptions{})
+	switch {
+	case err == nil:
+		s.unfinished, s.untied = record.Annotations[annotationTo] != "", !isOwnedBy(record, set)
+	case !apierrors.IsNotFound(err):
 		return nil, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
@@ -179,6 +216,9 @@ func (r *resizer) plan(ctx context.Context) (*Plan, error) {
 	defer client.Close() //nolint:errcheck // nothing is pending
 	p := &Plan{Etcd: r.etcd, Members: len(s.members), Target: r.Members, Steps: []string{}}
 	if r.done(s) {
+		if s.untied {
+			p.Steps = append(p.Steps, fmt.Sprintf("the ConfigMap %s would be removed with its StatefulSet again", r.set+recordSuffix))
+		}
 		return p, nil
 	}
 	for i := len(s.members); i < r.Members; i++ {

@@ -68,7 +68,8 @@ the pods. If Helm can ask the cluster, it refuses what would lose data.
 {{- end -}}
 {{- end -}}
 
-{{- /* Members without data beside one with data of an etcd with fewer members would form an etcd of their own: dict root, set, etcd, resized, snapshot. */ -}}
+{{- /* Members without data beside one with data of an etcd with fewer members would form an etcd of their own. Members that find a record of an etcd
+whose volumes are gone would wait for it: dict root, set, etcd, resized, snapshot. */ -}}
 {{- define "tripod.etcd.checkVolumes" -}}
 {{- $replicas := int .etcd.replicas -}}
 {{- $members := dig "data" "MEMBERS" "" .resized -}}
@@ -80,6 +81,9 @@ the pods. If Helm can ask the cluster, it refuses what would lose data.
 {{- $last := lookup "v1" "PersistentVolumeClaim" .root.Release.Namespace (printf "data-%s-%d" .set (sub $replicas 1)) -}}
 {{- if and $first (not $last) -}}
 {{- fail (printf "etcd.replicas is %d, and %s has a volume of its first member, but none of the last one: set the number of members that it had, and run tripod etcd resize then" $replicas .set) -}}
+{{- end -}}
+{{- if and $members (not $first) -}}
+{{- fail (printf "the ConfigMap %s-resized is of an earlier etcd, whose volumes are gone: delete it first" .set) -}}
 {{- end -}}
 {{- end -}}
 {{- end -}}
