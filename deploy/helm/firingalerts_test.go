@@ -4,6 +4,7 @@
 package helm
 
 import (
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -47,6 +48,20 @@ var firingAlerts = []alertCase{
 		summary: "The aggregator a has not answered for ten minutes.",
 	},
 	{
+		alert: "TripodStorageDown", at: "5m",
+		series: series{
+			`tripod_readiness_failing{namespace="control", tripod_service="core", instance="a:1", check="etcd"}`:           "1x10",
+			`tripod_readiness_failing{namespace="control", tripod_service="core", instance="b:1", check="etcd"}`:           "0x10",
+			`tripod_readiness_failing{namespace="control", tripod_service="core", instance="b:1", check="etcd-readiness"}`: "1x10",
+			`tripod_readiness_failing{namespace="control", tripod_service="extensions", instance="c:1", check="etcd"}`:     "1x10",
+			`tripod_readiness_failing{namespace="control", tripod_service="extensions", instance="d:1", check="etcd"}`:     "0x10",
+			`tripod_readiness_failing{namespace="control", tripod_service="search", instance="e:1", check="etcd"}`:         "0x10",
+			`tripod_readiness_failing{namespace="control", tripod_service="search", instance="e:1", check="database"}`:     "1x10",
+		},
+		labels:  map[string]string{"backend": "core"},
+		summary: "No replica of core reaches its etcd.",
+	},
+	{
 		alert: "TripodReplicaBusy", at: "15m",
 		series: series{
 			`tripod_backend_late_probes_total{namespace="control", backend="core", endpoint="a:1"}`: "0+2x20",
@@ -58,8 +73,11 @@ var firingAlerts = []alertCase{
 	{
 		alert: "TripodReplicaEjected", at: "20m",
 		series: series{
-			`tripod_backend_ejections_total{namespace="control", backend="core", endpoint="a:1"}`: "0+1x30",
-			`tripod_backend_ejections_total{namespace="control", backend="core", endpoint="b:1"}`: "1x30",
+			`tripod_backend_ejections_total{namespace="control", backend="core", endpoint="a:1", instance="x:1"}`: "0+1x30",
+			// Each of several aggregators loses a replica twice that ends: as requests break, and as it refuses connections.
+			`tripod_backend_ejections_total{namespace="control", backend="core", endpoint="b:1", instance="x:1"}`: "0x10 2x20",
+			`tripod_backend_ejections_total{namespace="control", backend="core", endpoint="b:1", instance="y:1"}`: "0x10 2x20",
+			`tripod_backend_ejections_total{namespace="control", backend="core", endpoint="b:1", instance="z:1"}`: "0x10 2x20",
 		},
 		labels:  map[string]string{"backend": "core", "endpoint": "a:1"},
 		summary: "The replica a:1 of core is lost again and again.",
@@ -265,31 +283,38 @@ func fire(t *testing.T, rules []rule, cases []alertCase) {
 	t.Helper()
 	var tests []any
 	for _, test := range cases {
-		i := slices.IndexFunc(rules, func(r rule) bool { return r.Alert == test.alert })
-		require.GreaterOrEqual(t, i, 0, test.alert)
-		labels := map[string]string{"severity": rules[i].Labels["severity"], "namespace": "control"}
-		description := rules[i].Annotations["description"]
-		for name, value := range test.labels {
-			labels[name] = value
-			description = strings.ReplaceAll(description, "{{ $labels."+name+" }}", value)
-		}
-		var input []any
-		for name, values := range test.series {
-			input = append(input, map[string]string{"series": name, "values": values})
-		}
+		expected := firing(t, rules, test.alert, test.labels)
+		expected["exp_annotations"].(map[string]string)["summary"] = test.summary
 		tests = append(tests, map[string]any{
-			"interval": "1m", "input_series": input,
-			"alert_rule_test": []any{map[string]any{
-				"eval_time": test.at, "alertname": test.alert,
-				"exp_alerts": []any{map[string]any{
-					"exp_labels": labels, "exp_annotations": map[string]string{
-						"summary": test.summary, "description": description, "runbook_url": rules[i].Annotations["runbook_url"],
-					},
-				}},
-			}},
+			"interval": "1m", "input_series": test.series.input(),
+			"alert_rule_test": []any{map[string]any{"eval_time": test.at, "alertname": test.alert, "exp_alerts": []any{expected}}},
 		})
 	}
 	evaluate(t, rules, tests)
+}
+
+// input returns the series as promtool reads them.
+func (s series) input() (input []any) {
+	for name, values := range s {
+		input = append(input, map[string]string{"series": name, "values": values})
+	}
+	return input
+}
+
+// firing returns what promtool is to expect of an alert that fires with labels. The value of its expression is in no text.
+func firing(t *testing.T, rules []rule, alert string, with map[string]string) map[string]any {
+	t.Helper()
+	i := slices.IndexFunc(rules, func(r rule) bool { return r.Alert == alert })
+	require.GreaterOrEqual(t, i, 0, alert)
+	labels := map[string]string{"severity": rules[i].Labels["severity"], "namespace": "control"}
+	annotations := maps.Clone(rules[i].Annotations)
+	for name, value := range with {
+		labels[name] = value
+		for text := range annotations {
+			annotations[text] = strings.ReplaceAll(annotations[text], "{{ $labels."+name+" }}", value)
+		}
+	}
+	return map[string]any{"exp_labels": labels, "exp_annotations": annotations}
 }
 
 // evaluate has promtool run its tests of rules.

@@ -28,7 +28,8 @@ func knownMetrics(t *testing.T) []string {
 	t.Helper()
 	data, err := os.ReadFile("testdata/metrics.txt")
 	require.NoError(t, err)
-	return append(strings.Fields(string(data)), "tripod_service", "priority_level", "git_version", "git_commit", "histogram_quantile", "label_values", "__rate_interval")
+	return append(strings.Fields(string(data)), "tripod_service", "priority_level", "git_version", "git_commit", "histogram_quantile", "label_replace", "label_values",
+		"__rate_interval")
 }
 
 // checkExpression checks that the metrics of an expression exist, and that it selects one namespace.
@@ -89,11 +90,14 @@ func TestAlerts(t *testing.T) {
 	}
 	t.Run("promtool", func(t *testing.T) { parsed(t, rules) })
 	external := render(t, "metrics: {prometheusRule: {enabled: true}}\netcd: {enabled: false, external: {servers: ['https://one:2379']}}")
+	ownView := false
 	for _, rule := range find(t, external, "PrometheusRule", "tripod", &prometheusRule{}).Spec.Groups[0].Rules {
+		ownView = ownView || rule.Alert == "TripodStorageDown"
 		if strings.HasPrefix(rule.Alert, "TripodEtcd") || rule.Alert == "TripodSnapshotMissing" || strings.HasPrefix(rule.Alert, "TripodSearch") {
 			t.Errorf("the release has the alert %s, but neither etcd nor search", rule.Alert)
 		}
 	}
+	assert.True(t, ownView, "nothing watches an etcd that is not the chart's")
 }
 
 type dashboard struct {

@@ -7,18 +7,36 @@ import (
 	"context"
 	"net/http"
 	"net/url"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apiserver/pkg/util/responsewriter"
+	"k8s.io/component-base/metrics"
+	"k8s.io/component-base/metrics/legacyregistry"
 
 	"github.com/tripod-k8s/tripod/internal/hop/replicas"
 )
 
 // readyInterval is the time between two checks of readiness. A check asks etcd.
 const readyInterval = 500 * time.Millisecond
+
+// etcdCheck is the check of API servers that asks etcd.
+const etcdCheck = "etcd"
+
+var (
+	failingGauge = metrics.NewGaugeVec(&metrics.GaugeOpts{
+		Namespace: "tripod", Subsystem: "readiness", Name: "failing",
+		Help:           "1 while this check of /readyz fails in the replica, 0 once it passes again. The check etcd has 0 before it fails, too.",
+		StabilityLevel: metrics.ALPHA,
+	}, []string{"check"})
+	registerMetrics = sync.OnceFunc(func() {
+		legacyregistry.MustRegister(failingGauge)
+		failingGauge.WithLabelValues(etcdCheck).Set(0)
+	})
+)
 
 // Readiness checks whether a replica is ready.
 type Readiness struct {
@@ -27,12 +45,14 @@ type Readiness struct {
 
 	// checking is held until the result has been reported, so that an older result never follows a newer one.
 	checking sync.Mutex
+	failing  []string
 	ready    atomic.Bool
 }
 
 // NewReadiness returns a Readiness. It reads /readyz of health, and calls report with the names of the failing checks. If none fails, the
 // replica is ready.
 func NewReadiness(health http.Handler, report func(failing []string)) *Readiness {
+	registerMetrics()
 	return &Readiness{health: health, report: report}
 }
 
@@ -44,7 +64,21 @@ func (r *Readiness) check(ctx context.Context) {
 	defer r.checking.Unlock()
 	failing := failingChecks(ctx, r.health)
 	r.ready.Store(len(failing) == 0)
+	r.count(failing)
 	r.report(failing)
+}
+
+// count sets the metrics of the checks that fail now, or did before.
+func (r *Readiness) count(failing []string) {
+	for _, check := range r.failing {
+		if !slices.Contains(failing, check) {
+			failingGauge.WithLabelValues(check).Set(0)
+		}
+	}
+	for _, check := range failing {
+		failingGauge.WithLabelValues(check).Set(1)
+	}
+	r.failing = failing
 }
 
 // ServeHTTP answers probes as health does. Before a probe learns that the replica is ready, watchers of the feed do. A prober may stop

@@ -15,6 +15,7 @@ import (
 
 	"k8s.io/apiserver/pkg/server/healthz"
 	"k8s.io/apiserver/pkg/server/mux"
+	"k8s.io/component-base/metrics/testutil"
 )
 
 func TestFailingChecksAreThoseOfReadyz(t *testing.T) {
@@ -61,4 +62,35 @@ func TestNoProbeFindsAReplicaReadyBeforeOthersKnow(t *testing.T) {
 		assert.Equal(t, step.want, probe())
 		assert.Equal(t, step.received, received)
 	}
+}
+
+// TestFailingChecksAreCounted reads the metric after each check.
+func TestFailingChecksAreCounted(t *testing.T) {
+	failing := map[string]error{}
+	named := func(name string) healthz.HealthChecker {
+		return healthz.NamedCheck(name, func(*http.Request) error { return failing[name] })
+	}
+	checks := mux.NewPathRecorderMux("test")
+	healthz.InstallReadyzHandler(checks, named("etcd"), named("informers"))
+	readiness := NewReadiness(checks, func([]string) {})
+	value := func(check string) float64 {
+		n, err := testutil.GetGaugeMetricValue(failingGauge.WithLabelValues(check))
+		assert.NoError(t, err)
+		return n
+	}
+	expect := func(etcd, informers float64) {
+		t.Helper()
+		readiness.check(t.Context())
+		assert.Equal(t, etcd, value("etcd"), "etcd")
+		assert.Equal(t, informers, value("informers"), "informers")
+	}
+	expect(0, 0)
+	failing["etcd"] = errors.New("no etcd")
+	expect(1, 0)
+	failing["informers"] = errors.New("no informers")
+	expect(1, 1)
+	failing["etcd"] = nil
+	expect(0, 1)
+	failing["informers"] = nil
+	expect(0, 0)
 }

@@ -26,6 +26,7 @@ const (
 const (
 	serviceDown    = "TripodServiceDown"
 	aggregatorDown = "TripodAggregatorDown"
+	storageDown    = "TripodStorageDown"
 	backendDown    = "TripodBackendDown"
 	replicaDown    = "TripodReplicaDown"
 	replicaBusy    = "TripodReplicaBusy"
@@ -50,8 +51,9 @@ const (
 var (
 	slower   = []string{slowRequests, readsBurn, writesBurn, watchesBurn, customBurn}
 	symptoms = slices.Concat(slower, []string{serverErrors, retriesEnd})
-	// backendSymptoms fire if no replica of a backend serves: its APIServices are unavailable, and attempts to reach it fail.
-	backendSymptoms = []string{replicaEjected, apiServiceGone, identityLags}
+	// backendGoes fire in the moments in which the last replica of a backend goes, or the first one comes back. Then TripodBackendDown is not
+	// there.
+	backendGoes = []string{replicaEjected, identityLags}
 )
 
 // What fires if one of two replicas is away, all replicas of a service, or etcd.
@@ -59,13 +61,12 @@ var (
 	replicaAway     = expectation{must: []string{replicaDown}, may: slower}
 	aggregatorAway  = expectation{must: []string{aggregatorDown}, may: slower}
 	aggregatorsAway = expectation{must: []string{serviceDown, aggregatorDown}, may: symptoms}
-	coreAway        = expectation{must: []string{backendDown, replicaDown, tokensUnknown}, may: slices.Concat(symptoms, backendSymptoms)}
-	extensionsAway  = expectation{must: []string{backendDown, replicaDown}, may: slices.Concat(symptoms, backendSymptoms)}
-	// Aggregators may find backends that lack etcd down, or busy.
-	etcdAway = expectation{must: []string{memberDown}, may: slices.Concat(symptoms, backendSymptoms, withoutEtcd)}
+	coreAway        = expectation{must: []string{backendDown}, may: slices.Concat(symptoms, backendGoes, []string{tokensUnknown})}
+	extensionsAway  = expectation{must: []string{backendDown}, may: slices.Concat(symptoms, backendGoes)}
+	etcdAway        = expectation{must: []string{memberDown, storageDown}, may: slices.Concat(symptoms, backendGoes, withoutEtcd)}
 )
 
-// withoutEtcd may fire if services lack etcd.
+// withoutEtcd may fire if services lack etcd: while their own checks of it do not fail yet, and if a service cannot answer a scrape.
 var withoutEtcd = []string{backendDown, replicaDown, replicaBusy, tokensUnknown, aggregatorDown, serviceDown}
 
 // expectation says which alerts fire during a fault. Each of must fires, and each of may can. All others are wrong.

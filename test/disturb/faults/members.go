@@ -23,7 +23,7 @@ func members() []fault {
 	// etcd answers after 7 s if it has no leader.
 	const shows = 10 * time.Second
 	// Services send requests to a member that is cut off, too, and these wait.
-	cutMember := slices.Concat(symptoms, []string{replicaDown, backendDown, tokensUnknown, identityLags})
+	cutMember := slices.Concat(symptoms, []string{storageDown, replicaDown, backendDown, tokensUnknown, identityLags})
 	leader, follower := end{"the leader", []string{"leader"}}, end{"a follower", []string{"follower-0"}}
 	followers, others := end{"the followers", []string{"follower-0", "follower-1"}}, end{"the others", []string{"leader", "follower-1"}}
 	all := slices.Concat(

@@ -70,7 +70,7 @@ func overloads() []fault {
 		starve("one aggregator", bothOrSingle, "front-0", "").fires(aggregatorDown).mayFire(symptoms...).alone(aggregatorsAway),
 		starve("one core", oursOrSingle, "core-0", "one aggregator busy").fires(replicaBusy).mayFire(symptoms...),
 		starve("one extensions", oursOrSingle, "extensions-0", "one aggregator busy").fires(replicaBusy).mayFire(symptoms...),
-		stutter().fires(slowRequests).mayFire(slices.Concat(symptoms, []string{etcdSlowDisk, replicaDown, backendDown, tokensUnknown, identityLags})...),
+		stutter().fires(slowRequests).mayFire(slices.Concat(symptoms, []string{etcdSlowDisk, storageDown, replicaDown, backendDown, tokensUnknown, identityLags})...),
 		later(10*time.Second, []fault{blackhole})[0],
 	}
 }

@@ -170,9 +170,7 @@ func (a *Availability) sync(ctx context.Context, name string) error {
 	var written []verdict
 	for _, now := range a.judge(service) {
 		if now.kind == apiregistrationv1.Available {
-			judged := service.DeepCopy()
-			now.applyTo(judged)
-			a.Metrics.SetUnavailableGauge(judged)
+			a.setGauge(service, now)
 		}
 		if a.shouldSay(service, now) {
 			now.applyTo(updated)
@@ -194,6 +192,19 @@ func (a *Availability) sync(ctx context.Context, name string) error {
 		a.note(name, writtenVerdict{now, time.Now()})
 	}
 	return nil
+}
+
+// setGauge sets kube-aggregator's metric. In kube-apiserver, only APIServices of aggregated API servers can be unavailable. So it is here:
+// tripod_backend_endpoints has the state of backends. Otherwise, one backend that is away would be in the metric, and in alerts on it, once
+// for each APIService.
+func (a *Availability) setGauge(service *apiregistrationv1.APIService, now verdict) {
+	if _, ours := a.names.Of(service); ours {
+		a.Metrics.SetAPIServiceAvailable(service.Name)
+		return
+	}
+	judged := service.DeepCopy()
+	now.applyTo(judged)
+	a.Metrics.SetUnavailableGauge(judged)
 }
 
 // judge returns the verdicts on an APIService that are certain.

@@ -16,6 +16,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/component-base/metrics"
+	"k8s.io/component-base/metrics/testutil"
 	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
 	"k8s.io/kube-aggregator/pkg/apis/apiregistration/v1/helper"
 	"k8s.io/kube-aggregator/pkg/client/clientset_generated/clientset/fake"
@@ -23,7 +25,9 @@ import (
 	availabilitymetrics "k8s.io/kube-aggregator/pkg/controllers/status/metrics"
 	"k8s.io/utils/ptr"
 
+	"github.com/tripod-k8s/tripod/internal/hop/trust"
 	"github.com/tripod-k8s/tripod/services/aggregator/peers/aggregated"
+	"github.com/tripod-k8s/tripod/services/aggregator/routing"
 	"github.com/tripod-k8s/tripod/services/aggregator/upstream"
 )
 
@@ -348,4 +352,28 @@ func TestAnAggregatorThatHasNotHeardOfAConflictLeavesItsCondition(t *testing.T) 
 		require.NotNil(t, c.conditionOf(t, Conflict))
 		assert.Equal(t, 1, c.writes())
 	})
+}
+
+// TestTheMetricHasAggregatedServersThatAreAway reads kube-aggregator's metric. The outage of a backend is in another one, once.
+func TestTheMetricHasAggregatedServersThatAreAway(t *testing.T) {
+	measured := availabilitymetrics.New()
+	registry := metrics.NewKubeRegistry()
+	require.NoError(t, measured.Register(registry.Register, registry.CustomRegister))
+	a := &Availability{AvailabilityConfig: AvailabilityConfig{Metrics: measured}, names: routing.Backends{"core"}}
+	away, certain := ofBackend("core", []upstream.Replica{refusing("a:1")})
+	require.True(t, certain)
+	for name, server := range map[string]*apiregistrationv1.ServiceReference{
+		"v1.apps":        {Namespace: trust.Namespace, Name: "core"},
+		"v1.example.com": {Namespace: "default", Name: "third"},
+	} {
+		a.setGauge(&apiregistrationv1.APIService{
+			ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: apiregistrationv1.APIServiceSpec{Service: server},
+		}, away)
+	}
+	require.NoError(t, testutil.GatherAndCompare(registry, strings.NewReader(`
+# HELP aggregator_unavailable_apiservice [ALPHA] Gauge of APIServices which are marked as unavailable broken down by APIService name.
+# TYPE aggregator_unavailable_apiservice gauge
+aggregator_unavailable_apiservice{name="v1.apps"} 0
+aggregator_unavailable_apiservice{name="v1.example.com"} 1
+`), "aggregator_unavailable_apiservice"))
 }
