@@ -5,7 +5,6 @@ package resize
 
 import (
 	"fmt"
-	"net/http"
 	"strconv"
 	"strings"
 	"testing"
@@ -44,9 +43,7 @@ func TestEtcdGrowsAndShrinksWhileClientsGoOn(t *testing.T) {
 		clients.Progress(t, 200)
 	}
 	clients.Finish(t)
-	failed := clients.FailsOnlyWrites(t, func(f traffic.Failure) bool {
-		return f.Code == http.StatusInternalServerError && f.Err != nil && strings.Contains(f.Err.Error(), "etcdserver: ")
-	})
+	failed := clients.FailsOnlyWrites(t, release.LostItsLeader)
 	t.Logf("%d writes were on their way to a leader that handed over, and failed", failed)
 	clients.WatchesAreWell(t, false)
 	clients.SawAll(t)
