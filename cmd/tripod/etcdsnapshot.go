@@ -39,6 +39,10 @@ func newEtcdSnapshotCommand() *cobra.Command {
 		Short: "Save a snapshot of an etcd to a file or a bucket",
 		Long: `Save the data of a running etcd to a file, in the format of "etcdctl snapshot save". The file appears only when it is
 complete and its hash is correct. An object in a bucket is read back, and stays only if its hash is correct.
+
+An upload that is interrupted leaves nothing, and the next one begins anew. With --resume-dir, the snapshot stays in that directory until it
+is in the bucket. If you run the same command again within six hours, it sends the parts that are missing. A later one removes the parts,
+and saves a new snapshot.
 ` + aboutBuckets,
 		Example: `  tripod etcd snapshot --endpoints https://10.0.0.1:2379 --cacert ca.crt --cert client.crt --key client.key backup.db
   tripod etcd snapshot --endpoints http://127.0.0.1:2379 --directory /backups --keep 7
@@ -73,6 +77,8 @@ complete and its hash is correct. An object in a bucket is read back, and stays 
 	fs.StringVar(&o.Directory, "directory", "", "directory, or s3://BUCKET/PREFIX, for the snapshot, which is then called NAME-TIME.db")
 	fs.StringVar(&o.Name, "name", "etcd", "name of snapshots in the directory")
 	fs.IntVar(&o.Keep, "keep", 0, "number of snapshots of this name to keep in the directory, the newest ones; 0 keeps all")
+	fs.StringVar(&o.ResumeDir, "resume-dir", "",
+		"directory of this machine that keeps a snapshot until it is in the bucket, so that the same command continues an upload")
 	fs.StringVarP(&format, "output", "o", formatText, "format of the output: text or json")
 	addBucketFlags(fs, &o.Server)
 	cmd.AddCommand(newEtcdSnapshotListCommand())

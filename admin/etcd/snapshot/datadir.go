@@ -56,17 +56,30 @@ func lockStopped(dir string) (unlock func(), err error) {
 
 // lockBeside locks a data directory against another restore, also while it does not exist. The lock ends with the process.
 func lockBeside(dir string) (unlock func(), err error) {
-	path := filepath.Clean(dir) + ".lock"
+	path := filepath.Clean(dir)
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return nil, fmt.Errorf("cannot use the data directory: %w", err)
 	}
+	unlock, err = lock(path)
+	switch {
+	case errors.Is(err, errLocked):
+		return nil, fmt.Errorf("another restore uses the data directory %s: wait until it has ended", dir)
+	case err != nil:
+		return nil, fmt.Errorf("cannot lock the data directory %s: %w", dir, err)
+	}
+	return unlock, nil
+}
+
+// errLocked is that of a path that another process has locked.
+var errLocked = fileutil.ErrLocked
+
+// lock locks a path by a file beside it. The lock ends with the process.
+func lock(path string) (unlock func(), err error) {
+	path += ".lock"
 	for {
 		lock, err := fileutil.TryLockFile(path, os.O_CREATE|os.O_RDWR, fileutil.PrivateFileMode)
-		if errors.Is(err, fileutil.ErrLocked) {
-			return nil, fmt.Errorf("another restore uses the data directory %s: wait until it has ended", dir)
-		}
 		if err != nil {
-			return nil, fmt.Errorf("cannot lock the data directory %s: %w", dir, err)
+			return nil, err
 		}
 		// The one before may have removed the file between the opening and the locking of it.
 		locked, err := lock.Stat()

@@ -44,6 +44,9 @@ type SaveOptions struct {
 	Keep int
 	// Server is that of the bucket.
 	Server bucket.Server
+	// ResumeDir is a directory of this machine that keeps a snapshot until its upload to a bucket has ended. Save continues an upload of which
+	// it finds the snapshot there. Empty means that an upload that fails leaves nothing.
+	ResumeDir string
 	// Progress gets a line about each step.
 	Progress func(line string)
 }
@@ -68,6 +71,9 @@ type Saved struct {
 func Save(ctx context.Context, o SaveOptions) (*Saved, error) {
 	if bucket.IsURL(o.File) || bucket.IsURL(o.Directory) {
 		return o.saveToBucket(ctx)
+	}
+	if o.ResumeDir != "" {
+		return nil, errors.New("--resume-dir is for snapshots in a bucket (s3://)")
 	}
 	return o.saveFile(ctx)
 }

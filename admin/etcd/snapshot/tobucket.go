@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -27,9 +28,9 @@ const (
 // abandonedAfter is how old the parts of an upload are that never ended.
 const abandonedAfter = 24 * time.Hour
 
-// saveToBucket saves to a temporary file first: etcd cannot reuse space while it sends, and a bucket may be slow.
+// saveToBucket saves a snapshot to a bucket, and then removes what is to go.
 func (o SaveOptions) saveToBucket(ctx context.Context) (*Saved, error) {
-	to, folder, err := o.object(time.Now())
+	_, folder, err := o.object(time.Now())
 	if err != nil {
 		return nil, err
 	}
@@ -37,11 +38,35 @@ func (o SaveOptions) saveToBucket(ctx context.Context) (*Saved, error) {
 	if err != nil {
 		return nil, err
 	}
-	switch exists, err := client.Exists(ctx, to); {
-	case err != nil:
+	upload := o.uploadNew
+	if o.ResumeDir != "" {
+		upload = o.uploadKept
+	}
+	saved, err := upload(ctx, client)
+	if err != nil {
 		return nil, err
-	case exists:
-		return nil, fmt.Errorf("%s exists, and is not overwritten", to)
+	}
+	to, err := bucket.ParseObject(saved.File)
+	if err != nil {
+		return nil, err
+	}
+	o.removeParts(ctx, client, to)
+	if o.Directory != "" && o.Keep > 0 {
+		if saved.Removed, err = o.pruneBucket(ctx, client, folder, to); err != nil {
+			err = fmt.Errorf("%s is saved, but older ones cannot be removed: %w", to, err)
+		}
+	}
+	return saved, err
+}
+
+// uploadNew saves to a temporary file first: etcd cannot reuse space while it sends, and a bucket may be slow.
+func (o SaveOptions) uploadNew(ctx context.Context, client *bucket.Client) (*Saved, error) {
+	to, _, err := o.object(time.Now())
+	if err != nil {
+		return nil, err
+	}
+	if err := refuseExisting(ctx, client, to); err != nil {
+		return nil, err
 	}
 	temporary, err := os.MkdirTemp("", "tripod-etcd-snapshot-")
 	if err != nil {
@@ -56,15 +81,15 @@ func (o SaveOptions) saveToBucket(ctx context.Context) (*Saved, error) {
 	}
 	local := saved.File
 	saved.File = to.String()
-	if err := o.upload(ctx, client, to, local, saved); err != nil {
-		return nil, err
+	return saved, o.upload(ctx, client, to, local, saved)
+}
+
+func refuseExisting(ctx context.Context, client *bucket.Client, to bucket.URL) error {
+	exists, err := client.Exists(ctx, to)
+	if err == nil && exists {
+		err = fmt.Errorf("%s exists, and is not overwritten", to)
 	}
-	if o.Directory != "" && o.Keep > 0 {
-		if saved.Removed, err = o.pruneBucket(ctx, client, folder, to); err != nil {
-			err = fmt.Errorf("%s is saved, but older ones cannot be removed: %w", to, err)
-		}
-	}
-	return saved, err
+	return err
 }
 
 // object returns the object to write, and its folder if there is one.
@@ -89,41 +114,72 @@ func (o SaveOptions) upload(ctx context.Context, client *bucket.Client, to bucke
 	defer file.Close() //nolint:errcheck // it was read
 	sent := &counter{}
 	stop := o.report(func() string { return fmt.Sprintf("%d of %d MiB sent", sent.Load()>>20, saved.Bytes>>20) })
-	tag, err := client.Put(ctx, to, file, saved.Bytes, map[string]string{
-		metadataSHA256: saved.SHA256, metadataRevision: strconv.FormatInt(saved.Revision, 10),
-		metadataClusterID: saved.ClusterID, metadataEtcdVersion: saved.EtcdVersion,
-	}, sent)
+	tag, err := client.Put(ctx, to, file, saved.Bytes, saved.metadata(), sent)
 	stop()
 	if err != nil {
 		return err
 	}
+	if err := o.readBack(ctx, client, to, tag, saved); err != nil {
+		return discard(ctx, client, to, tag, err)
+	}
+	return nil
+}
+
+// metadata is what an object has beside the snapshot.
+func (s *Saved) metadata() map[string]string {
+	return map[string]string{
+		metadataSHA256: s.SHA256, metadataRevision: strconv.FormatInt(s.Revision, 10),
+		metadataClusterID: s.ClusterID, metadataEtcdVersion: s.EtcdVersion,
+	}
+}
+
+// damagedError is that of an object that is not the snapshot that was sent.
+type damagedError struct{ error }
+
+func (e damagedError) Unwrap() error { return e.error }
+
+// readBack returns an error unless the object is the snapshot.
+func (o SaveOptions) readBack(ctx context.Context, client *bucket.Client, to bucket.URL, tag string, saved *Saved) error {
 	o.Progress("reading back " + to.String())
 	check, err := newChecker(to.String(), saved.Bytes)
 	if err == nil {
 		err = client.Read(ctx, &bucket.Object{URL: to, Bytes: saved.Bytes, Tag: tag}, check)
 	}
 	if err == nil {
-		var hash string
-		if hash, err = check.result(); err == nil && hash != saved.SHA256 {
-			err = fmt.Errorf("%s is another snapshot than the one that was sent", to)
+		hash, wrong := check.result()
+		if wrong == nil && hash != saved.SHA256 {
+			wrong = fmt.Errorf("%s is another snapshot than the one that was sent", to)
+		}
+		if wrong != nil {
+			err = damagedError{wrong}
 		}
 	}
-	if err == nil {
-		return nil
+	if err != nil {
+		return fmt.Errorf("the snapshot cannot be read back: %w", err)
 	}
-	err = fmt.Errorf("the snapshot cannot be read back: %w", err)
+	return nil
+}
+
+// discard removes what a failed command has left.
+func discard(ctx context.Context, client *bucket.Client, to bucket.URL, tag string, err error) error {
 	if left := client.RemoveIfSame(ctx, to, tag); left != nil {
 		err = fmt.Errorf("%w; remove %s yourself: %w", err, to, left)
 	}
 	return err
 }
 
-// pruneBucket removes all snapshots of the name but the newest ones, and what killed commands have left.
-func (o SaveOptions) pruneBucket(ctx context.Context, client *bucket.Client, folder, saved bucket.URL) (removed []string, err error) {
-	ours := func(name string) bool { return isSnapshot(name, o.Name) }
+// removeParts removes the parts that killed commands have left, which a server counts as space. Without a directory, these are parts of the
+// same object.
+func (o SaveOptions) removeParts(ctx context.Context, client *bucket.Client, saved bucket.URL) {
+	folder := bucket.URL{Bucket: saved.Bucket, Key: strings.TrimSuffix(saved.Key, saved.Name())}
+	ours := func(name string) bool { return name == saved.Name() || o.Directory != "" && isSnapshot(name, o.Name) }
 	if err := client.RemoveParts(ctx, folder, time.Now().Add(-abandonedAfter), ours); err != nil {
 		o.Progress("parts of interrupted uploads may be left: " + err.Error())
 	}
+}
+
+// pruneBucket removes all snapshots of the name but the newest ones.
+func (o SaveOptions) pruneBucket(ctx context.Context, client *bucket.Client, folder, saved bucket.URL) (removed []string, err error) {
 	found, err := listBucket(ctx, client, folder, o.Name)
 	if err != nil {
 		return nil, err

@@ -14,6 +14,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -162,7 +163,91 @@ func TestInterruptedUploadLeavesNothing(t *testing.T) {
 	require.ErrorIs(t, err, context.Canceled)
 	s.Relay.OnSent(nil)
 	assert.Empty(t, names(t, client, parse(t, "s3://backups/folder/"), ""))
-	assert.Empty(t, bucket.Incomplete(t, client, "backups"), "parts are left")
+	assert.Empty(t, s.Incomplete(t, "backups"), "parts are left")
+}
+
+// An upload goes on with the parts that the server has, unless these are of another file.
+func TestAnUploadIsContinued(t *testing.T) {
+	const size, partSize = 60 << 20, 5 << 20
+	s := buckettest.Start(t, "backups")
+	client := connect(t, s.Server)
+	bucket.SetPartSize(client, partSize)
+	u := parse(t, "s3://backups/folder/a.db")
+	file, content := newFile(t, size)
+	var upload bucket.Upload
+	r := bucket.Resumable{
+		File: file, Size: size, Metadata: map[string]string{"Revision": "7"},
+		Begun: func(begun bucket.Upload) error { upload = begun; return nil }, Done: func(int64) {},
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	s.Relay.OnSent(func(sent int64) {
+		if sent > 40<<20 { // four parts at a time are under way
+			cancel()
+		}
+	})
+	_, err := client.Resume(ctx, u, r)
+	require.ErrorIs(t, err, context.Canceled)
+	s.Relay.OnSent(nil)
+	require.Equal(t, []string{"folder/a.db"}, s.Incomplete(t, "backups"))
+
+	// One part is of another file now.
+	content[0] ^= 1
+	require.NoError(t, os.WriteFile(file.Name(), content, 0o600))
+	before := upload
+	r.Before = upload
+	client = connect(t, s.Server) // with connections and a part size of its own
+	s.Relay.Sent.Store(0)
+	var there atomic.Int64
+	r.Done = func(bytes int64) { there.Add(bytes) }
+	tag, err := client.Resume(t.Context(), u, r)
+	require.NoError(t, err)
+	assert.Equal(t, before, upload, "another upload has begun")
+	assert.EqualValues(t, size, there.Load())
+	assert.Less(t, s.Relay.Sent.Load(), int64(size-2*partSize), "parts that had arrived were sent again")
+	object, err := client.Stat(t.Context(), u)
+	require.NoError(t, err)
+	assert.Equal(t, tag, object.Tag)
+	assert.Equal(t, "7", object.Metadata["Revision"])
+	var read bytes.Buffer
+	require.NoError(t, client.Read(t.Context(), object, &read))
+	assert.True(t, bytes.Equal(content, read.Bytes()), "the object has other bytes")
+	assert.Empty(t, s.Incomplete(t, "backups"))
+}
+
+func TestAnUploadThatTheServerLostBeginsAnew(t *testing.T) {
+	s := buckettest.Start(t, "backups")
+	client := connect(t, s.Server)
+	u := parse(t, "s3://backups/a.db")
+	file, content := newFile(t, 1000)
+	begun := 0
+	r := bucket.Resumable{
+		File: file, Size: 1000, Before: bucket.Upload{ID: "00000000-0000-4000-8000-000000000000", PartSize: 5 << 20},
+		Begun: func(bucket.Upload) error { begun++; return nil }, Done: func(int64) {},
+	}
+	_, err := client.Resume(t.Context(), u, r)
+	require.NoError(t, err)
+	assert.Equal(t, 1, begun)
+	stored, err := os.ReadFile(filepath.Join(s.Folder, "backups", "a.db"))
+	require.NoError(t, err)
+	assert.Equal(t, content, stored)
+}
+
+func TestAnAbortedUploadLeavesNothing(t *testing.T) {
+	s := buckettest.Start(t, "backups")
+	client := connect(t, s.Server)
+	u := parse(t, "s3://backups/a.db")
+	file, _ := newFile(t, 1000)
+	var upload bucket.Upload
+	failed := errors.New("no room for the state")
+	_, err := client.Resume(t.Context(), u, bucket.Resumable{
+		File: file, Size: 1000, Begun: func(begun bucket.Upload) error { upload = begun; return failed }, Done: func(int64) {},
+	})
+	require.ErrorIs(t, err, failed)
+	require.Len(t, s.Incomplete(t, "backups"), 1)
+	require.NoError(t, client.Abort(t.Context(), u, upload))
+	assert.Empty(t, s.Incomplete(t, "backups"))
+	require.NoError(t, client.Abort(t.Context(), u, upload), "once more")
+	require.NoError(t, client.Abort(t.Context(), u, bucket.Upload{}), "none")
 }
 
 // A killed command cannot remove its parts.
@@ -175,9 +260,9 @@ func TestPartsOfKilledUploadsAreRemoved(t *testing.T) {
 	folder := parse(t, "s3://backups/folder/")
 	isA := func(name string) bool { return name == "a.db" }
 	require.NoError(t, client.RemoveParts(t.Context(), folder, time.Now().Add(-time.Hour), isA))
-	assert.Len(t, bucket.Incomplete(t, client, "backups"), 4, "recent uploads may still go on")
+	assert.Len(t, s.Incomplete(t, "backups"), 4, "recent uploads may still go on")
 	require.NoError(t, client.RemoveParts(t.Context(), folder, time.Now().Add(time.Hour), isA))
-	assert.ElementsMatch(t, []string{"folder/b.db", "folder/below/a.db", "folder-2/a.db"}, bucket.Incomplete(t, client, "backups"))
+	assert.ElementsMatch(t, []string{"folder/b.db", "folder/below/a.db", "folder-2/a.db"}, s.Incomplete(t, "backups"))
 }
 
 func TestAnObjectThatWasReplacedIsNeitherReadNorRemoved(t *testing.T) {

@@ -19,13 +19,3 @@ func Begin(t *testing.T, c *Client, bucket, key string) {
 	_, err := minio.Core{Client: c.quick}.NewMultipartUpload(t.Context(), bucket, key, minio.PutObjectOptions{})
 	require.NoError(t, err)
 }
-
-// Incomplete returns the keys of uploads that have not ended.
-func Incomplete(t *testing.T, c *Client, bucket string) (keys []string) {
-	t.Helper()
-	for upload := range c.quick.ListIncompleteUploads(t.Context(), bucket, "", true) {
-		require.NoError(t, upload.Err)
-		keys = append(keys, upload.Key)
-	}
-	return keys
-}

@@ -15,6 +15,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/minio/minio-go/v7"
+	"github.com/minio/minio-go/v7/pkg/credentials"
 	"github.com/stretchr/testify/require"
 
 	"github.com/tripod-k8s/tripod/admin/etcd/snapshot/bucket"
@@ -68,6 +70,24 @@ func Start(t testing.TB, bucketName string) *S3 {
 	administer(t, "https://"+address, "create-user", "--access", StrangerUser, "--secret", Stranger, "--role", "user")
 	administer(t, "https://"+address, "create-bucket", "--owner", User, "--bucket", bucketName)
 	return s
+}
+
+// Incomplete returns the keys of uploads that have not ended.
+func (s *S3) Incomplete(t testing.TB, bucketName string) (keys []string) {
+	t.Helper()
+	transport, err := s.Server.Transport()
+	require.NoError(t, err)
+	defer transport.CloseIdleConnections()
+	client, err := minio.New(s.Relay.Address, &minio.Options{
+		Creds: credentials.NewStaticV4(User, Secret, ""), Secure: true, Transport: transport, Region: s.Server.Region,
+		BucketLookup: minio.BucketLookupPath,
+	})
+	require.NoError(t, err)
+	for upload := range client.ListIncompleteUploads(t.Context(), bucketName, "", true) {
+		require.NoError(t, upload.Err)
+		keys = append(keys, upload.Key)
+	}
+	return keys
 }
 
 // SetCredentials sets those of the test, and hides those of the machine.

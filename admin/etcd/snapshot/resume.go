@@ -1,0 +1,224 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package snapshot
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync/atomic"
+	"time"
+
+	"github.com/tripod-k8s/tripod/admin/etcd/snapshot/bucket"
+	"github.com/tripod-k8s/tripod/internal/service/atomicfile"
+)
+
+const (
+	// resumeWithin is how old a snapshot may be whose upload is continued. An older one is worth less than a new one.
+	resumeWithin = 6 * time.Hour
+	// keptSnapshot and keptState are files of the directory in which a snapshot is kept until its upload has ended.
+	keptSnapshot, keptState, keptLock = "snapshot" + extension, "upload.json", "upload"
+)
+
+// kept is a snapshot whose upload has not ended.
+type kept struct {
+	dir string
+	// Began is when it was saved. Saved has the URL at which it is to be.
+	Began time.Time `json:"began"`
+	Saved Saved     `json:"saved"`
+	// Upload is empty if none has begun.
+	Upload bucket.Upload `json:"upload"`
+}
+
+func (k *kept) file() string { return filepath.Join(k.dir, keptSnapshot) }
+
+// write makes the state survive the process.
+func (k *kept) write() error {
+	data, err := json.Marshal(k)
+	if err != nil {
+		return err
+	}
+	if err := atomicfile.Write(filepath.Join(k.dir, keptState), data); err != nil {
+		return fmt.Errorf("cannot keep the state of the upload: %w", err)
+	}
+	return nil
+}
+
+// remove removes the snapshot, and then what names it.
+func (k *kept) remove() error {
+	var errs []error
+	for _, path := range []string{k.file(), filepath.Join(k.dir, keptState)} {
+		if err := os.Remove(path); !errors.Is(err, os.ErrNotExist) {
+			errs = append(errs, err)
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// readKept returns what an earlier command has kept in a directory, or nil.
+func readKept(dir string) (*kept, error) {
+	data, err := os.ReadFile(filepath.Join(dir, keptState))
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, nil
+	}
+	k := &kept{}
+	if err == nil {
+		err = json.Unmarshal(data, k)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("cannot read which upload is to be continued: %w (remove %s to give it up)", err, dir)
+	}
+	k.dir = dir
+	return k, nil
+}
+
+// uploadKept saves a snapshot to a bucket, or continues the upload of the one that an earlier command kept. If it fails, the next command
+// with the same directory continues.
+func (o SaveOptions) uploadKept(ctx context.Context, client *bucket.Client) (*Saved, error) {
+	if err := os.MkdirAll(o.ResumeDir, 0o700); err != nil {
+		return nil, fmt.Errorf("cannot make the directory of --resume-dir: %w", err)
+	}
+	unlock, err := lock(filepath.Join(o.ResumeDir, keptLock))
+	if errors.Is(err, errLocked) {
+		return nil, fmt.Errorf("another command uploads from %s: wait until it has ended", o.ResumeDir)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("cannot use %s: %w", o.ResumeDir, err)
+	}
+	defer unlock()
+	k, err := o.takeUp(ctx, client)
+	if err == nil && k == nil {
+		k, err = o.keep(ctx, client)
+	}
+	if err != nil {
+		return nil, err
+	}
+	to, err := bucket.ParseObject(k.Saved.File)
+	if err != nil {
+		return nil, err
+	}
+	tag, err := o.resume(ctx, client, to, k)
+	if err == nil {
+		err = o.readBack(ctx, client, to, tag, &k.Saved)
+	}
+	switch {
+	case errors.As(err, &damagedError{}):
+		err = discard(ctx, client, to, tag, err)
+		if left := k.remove(); left != nil {
+			err = fmt.Errorf("%w; remove %s yourself: %w", err, o.ResumeDir, left)
+		}
+		return nil, err
+	case err != nil:
+		return nil, fmt.Errorf("%w (for %.0f hours, the same command continues; a later one begins anew)", err, resumeWithin.Hours())
+	}
+	return &k.Saved, k.remove()
+}
+
+// takeUp returns what an earlier command has kept, unless it is too old or damaged. Then it removes the parts of its upload.
+func (o SaveOptions) takeUp(ctx context.Context, client *bucket.Client) (*kept, error) {
+	k, err := readKept(o.ResumeDir)
+	if err != nil || k == nil {
+		return nil, err
+	}
+	to, err := o.mayContinue(k)
+	if err != nil {
+		return nil, err
+	}
+	reason := ""
+	if age := time.Since(k.Began); age > resumeWithin || age < 0 {
+		reason = "it began at " + k.Began.Format(time.RFC3339)
+	} else if size, hash, err := verify(k.file()); err != nil || size != k.Saved.Bytes || hash != k.Saved.SHA256 {
+		reason = k.file() + " is not the snapshot that was kept"
+	}
+	if reason == "" {
+		o.Progress(fmt.Sprintf("continuing the upload of %s, which began at %s", to, k.Began.Format(time.RFC3339)))
+		return k, nil
+	}
+	o.Progress(fmt.Sprintf("giving up the upload of %s: %s", to, reason))
+	if err := client.Abort(ctx, to, k.Upload); err != nil {
+		return nil, err
+	}
+	// All of it may be there, and have never been read back.
+	object, err := client.Stat(ctx, to)
+	if err == nil && object.Metadata[metadataSHA256] == k.Saved.SHA256 {
+		err = client.RemoveIfSame(ctx, to, object.Tag)
+	}
+	if err != nil && !errors.Is(err, bucket.ErrNotExist) {
+		return nil, err
+	}
+	return nil, k.remove()
+}
+
+// mayContinue refuses what is kept for another place than the command is about.
+func (o SaveOptions) mayContinue(k *kept) (bucket.URL, error) {
+	to, err := bucket.ParseObject(k.Saved.File)
+	if err != nil {
+		return to, err
+	}
+	asked, folder, err := o.object(k.Began)
+	if err != nil {
+		return to, err
+	}
+	same := asked == to
+	if o.File == "" {
+		same = to == folder.Join(to.Name()) && isSnapshot(to.Name(), o.Name)
+	}
+	if !same {
+		return to, fmt.Errorf("%s has the upload of %s: finish that one, or use another directory", o.ResumeDir, to)
+	}
+	return to, nil
+}
+
+// keep saves a new snapshot into the directory.
+func (o SaveOptions) keep(ctx context.Context, client *bucket.Client) (*kept, error) {
+	began := time.Now()
+	to, _, err := o.object(began)
+	if err != nil {
+		return nil, err
+	}
+	if err := refuseExisting(ctx, client, to); err != nil {
+		return nil, err
+	}
+	k := &kept{dir: o.ResumeDir, Began: began}
+	if err := k.remove(); err != nil { // a command may have ended before it wrote its state
+		return nil, err
+	}
+	file := o
+	file.File, file.Directory = k.file(), ""
+	saved, err := file.saveFile(ctx)
+	if err != nil {
+		return nil, err
+	}
+	k.Saved = *saved
+	k.Saved.File = to.String()
+	return k, errors.Join(syncPath(k.file()), k.write())
+}
+
+// resume uploads what is kept. The object may be there already: a command may have ended before it removed the state.
+func (o SaveOptions) resume(ctx context.Context, client *bucket.Client, to bucket.URL, k *kept) (tag string, err error) {
+	switch object, err := client.Stat(ctx, to); {
+	case err == nil && object.Metadata[metadataSHA256] == k.Saved.SHA256:
+		return object.Tag, nil
+	case err == nil:
+		return "", fmt.Errorf("%s exists, and is not overwritten", to)
+	case !errors.Is(err, bucket.ErrNotExist):
+		return "", err
+	}
+	file, err := os.Open(k.file())
+	if err != nil {
+		return "", err
+	}
+	defer file.Close() //nolint:errcheck // it was read
+	var there atomic.Int64
+	stop := o.report(func() string { return fmt.Sprintf("%d of %d MiB are there", there.Load()>>20, k.Saved.Bytes>>20) })
+	defer stop()
+	return client.Resume(ctx, to, bucket.Resumable{
+		File: file, Size: k.Saved.Bytes, Metadata: k.Saved.metadata(), Before: k.Upload,
+		Begun: func(begun bucket.Upload) error { k.Upload = begun; return k.write() },
+		Done:  func(bytes int64) { there.Add(bytes) },
+	})
+}
