@@ -124,7 +124,9 @@ func isNoUpload(err error) bool {
 
 // sendPart returns the tag of a part, which it sends unless it is there. With some encryptions of a server, tags are no hashes: then it
 // sends the part again.
-func (c *Client) sendPart(ctx context.Context, u URL, id string, section *io.SectionReader, there minio.ObjectPart, number int) (tag string, err error) {
+func (c *Client) sendPart(
+	ctx context.Context, u URL, id string, section *io.SectionReader, there minio.ObjectPart, number int,
+) (tag string, err error) {
 	if there.PartNumber == number && there.Size == section.Size() {
 		hash := md5.New() //nolint:gosec // as above
 		if _, err := io.Copy(hash, section); err != nil {
