@@ -101,6 +101,8 @@ ETCD_RANGES := admin/etcd/access/builtin_generated.go
 CODE_TOOLS := $(TOOLS)/deepcopy-gen $(TOOLS)/openapi-gen $(TOOLS)/controller-gen
 # Folders with the types of an API service, one folder a version.
 SERVICE_TYPES := examples/wardle examples/storages services/search/apis/search
+# The schemas of types of another module.
+METRICS_SCHEMAS := examples/metrics k8s.io/metrics/pkg/apis/metrics/v1beta1
 PROTO_TOOLS := $(TOOLS)/buf $(TOOLS)/protoc-gen-go $(TOOLS)/protoc-gen-go-grpc
 
 .PHONY: verify-generated fix-generated
@@ -116,6 +118,7 @@ verify-generated: $(PROTO_TOOLS) $(CODE_TOOLS) ## Check that generated code is u
 	hack/verify-generated.sh docs/kubernetes-versions.md go run -trimpath ./hack/kube -table
 	hack/verify-generated.sh proto hack/generate-proto.sh
 	@$(foreach types,$(SERVICE_TYPES),echo 'generate-types.sh: $(types)' && hack/verify-generated.sh $(types) hack/generate-types.sh $(types) &&) true
+	hack/verify-generated.sh $(firstword $(METRICS_SCHEMAS)) hack/generate-types.sh $(METRICS_SCHEMAS)
 	hack/verify-generated.sh services/search/crds hack/generate-crds.sh
 fix-generated: $(PROTO_TOOLS) $(CODE_TOOLS)
 	go run -trimpath ./hack/gen-apiservice-priorities -output $(PRIORITIES)
@@ -130,6 +133,7 @@ fix-generated: $(PROTO_TOOLS) $(CODE_TOOLS)
 	$(if $(OF_OLDER_KUBE),,go run -trimpath ./hack/doc-versions -fix)
 	hack/generate-proto.sh proto
 	@$(foreach types,$(SERVICE_TYPES),echo 'generate-types.sh: $(types)' && hack/generate-types.sh $(types) $(types) &&) true
+	hack/generate-types.sh $(METRICS_SCHEMAS) $(firstword $(METRICS_SCHEMAS))
 	hack/generate-crds.sh services/search/crds
 
 .PHONY: verify-docs

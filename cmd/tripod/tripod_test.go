@@ -111,15 +111,45 @@ func TestNewServicesHaveTheVersionsOfTripod(t *testing.T) {
 	assert.Subset(t, requirement.FindAllString(string(ours), -1), required)
 }
 
+// sqlDrivers begin the paths of packages that a program links with a database.
+var sqlDrivers = []string{"github.com/jackc/pgx/", "github.com/go-sql-driver/mysql/", "modernc.org/sqlite/"}
+
+// linked returns the packages that a program links, of which one must be a certain one.
+func linked(t *testing.T, program, one string) []string {
+	t.Helper()
+	list, err := exec.CommandContext(t.Context(), "go", "list", "-deps", program).Output()
+	require.NoError(t, err)
+	packages := strings.Fields(string(list))
+	require.Contains(t, packages, one, "what the program links")
+	return packages
+}
+
+func assertLinksNone(t *testing.T, packages, below []string) {
+	t.Helper()
+	for _, name := range packages {
+		for _, prefix := range below {
+			assert.False(t, strings.HasPrefix(name+"/", prefix), "%s is linked", name)
+		}
+	}
+}
+
 // The image of the drop-in has this program and no database.
 func TestTheCommandLineLinksNoSQLDriver(t *testing.T) {
-	list, err := exec.CommandContext(t.Context(), "go", "list", "-deps", ".").Output()
-	require.NoError(t, err)
-	linked := strings.Fields(string(list))
-	require.Contains(t, linked, "github.com/tripod-k8s/tripod/services/search/diff", "what the command line links")
-	for _, driver := range []string{"github.com/jackc/pgx/v5", "github.com/go-sql-driver/mysql", "modernc.org/sqlite",
-		"github.com/tripod-k8s/tripod/services/search/store"} {
-		assert.NotContains(t, linked, driver)
+	packages := linked(t, ".", "github.com/tripod-k8s/tripod/services/search/diff")
+	assertLinksNone(t, packages, append([]string{"github.com/tripod-k8s/tripod/services/search/store/"}, sqlDrivers...))
+}
+
+// The example of SQL imports its drivers itself.
+func TestAPIServicesLinkNeitherKubernetesNorASQLDriver(t *testing.T) {
+	kubernetes := []string{"k8s.io/kubernetes/"}
+	for example, none := range map[string][]string{
+		"wardle": sqlDrivers, "metrics": sqlDrivers, "storages/memory": sqlDrivers, "storages/files": sqlDrivers,
+		"storages/readonly": sqlDrivers, "storages/sql": nil,
+	} {
+		t.Run(example, func(t *testing.T) {
+			packages := linked(t, "github.com/tripod-k8s/tripod/examples/"+example, "github.com/tripod-k8s/tripod/apiservice")
+			assertLinksNone(t, packages, append(kubernetes, none...))
+		})
 	}
 }
 

@@ -16,11 +16,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/kubernetes/pkg/generated/openapi"
 	"k8s.io/metrics/pkg/apis/metrics"
 	"k8s.io/metrics/pkg/apis/metrics/v1beta1"
 
 	"github.com/tripod-k8s/tripod/apiservice"
+	"github.com/tripod-k8s/tripod/examples/metrics/openapi"
 )
 
 func main() { os.Exit(apiservice.Main(service())) }
