@@ -50,7 +50,8 @@ type Objects[T runtime.Object] struct {
 	// Versions serve the resource: those of the group if empty.
 	Versions []string
 
-	// Validate returns what is wrong with an object that is to be created. It may be nil.
+	// Validate returns what is wrong with an object that is to be created. It may be nil. The limits that comments of T's type have, such as
+	// +k8s:validation:maximum=10, need no code.
 	Validate func(ctx context.Context, object T) field.ErrorList
 	// ValidateUpdate returns what is wrong with an object that takes the place of another. It is Validate if nil.
 	ValidateUpdate func(ctx context.Context, object, old T) field.ErrorList
@@ -204,6 +205,7 @@ func (o Objects[T]) storages(e *Environment, g Group, getter generic.RESTOptions
 	}
 	resource := schema.GroupResource{Group: g.Name, Resource: o.Name}
 	s := newStrategy(o, e.types.scheme, g)
+	s.limits = newLimits(e.types.definitions(), newOf[T]())
 	store := &genericregistry.Store{
 		NewFunc:                   func() runtime.Object { return newOf[T]() },
 		NewListFunc:               func() runtime.Object { return list.DeepCopyObject() },

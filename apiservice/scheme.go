@@ -7,11 +7,14 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"sync"
 
 	"k8s.io/apimachinery/pkg/conversion"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
+	"k8s.io/kube-openapi/pkg/common"
+	"k8s.io/kube-openapi/pkg/validation/spec"
 
 	"github.com/tripod-k8s/tripod/internal/service"
 )
@@ -26,6 +29,8 @@ type types struct {
 	codecs serializer.CodecFactory
 	// storage are the versions in which objects are written to etcd.
 	storage schema.GroupVersions
+	// definitions are the schemas of the service, which refer to one another by their names.
+	definitions func() map[string]common.OpenAPIDefinition
 }
 
 // Scheme returns the types with which the service works: those that AddToScheme adds, with their defaults and conversions. Besides, it has
@@ -49,6 +54,7 @@ func newTypes(s *Service) (t *types, err error) {
 		}
 	}()
 	t = &types{versioned: runtime.NewScheme(), scheme: runtime.NewScheme()}
+	t.definitions = sync.OnceValue(func() map[string]common.OpenAPIDefinition { return s.definitions(spec.MustCreateRef) })
 	for _, add := range s.AddToScheme {
 		if err := errors.Join(add(t.versioned), add(t.scheme)); err != nil {
 			return nil, err

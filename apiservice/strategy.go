@@ -27,7 +27,8 @@ type strategy[T runtime.Object] struct {
 	runtime.ObjectTyper
 	names.NameGenerator
 	Objects[T]
-	group Group
+	group  Group
+	limits *limits
 }
 
 var (
@@ -37,7 +38,7 @@ var (
 )
 
 func newStrategy[T runtime.Object](o Objects[T], typer runtime.ObjectTyper, g Group) strategy[T] {
-	return strategy[T]{typer, names.SimpleNameGenerator, o, g}
+	return strategy[T]{ObjectTyper: typer, NameGenerator: names.SimpleNameGenerator, Objects: o, group: g}
 }
 
 // NamespaceScoped implements rest.RESTCreateStrategy.
@@ -92,6 +93,10 @@ func (s strategy[T]) PrepareForUpdate(ctx context.Context, object, old runtime.O
 
 // Validate implements rest.RESTCreateStrategy.
 func (s strategy[T]) Validate(ctx context.Context, object runtime.Object) field.ErrorList {
+	return append(s.limits.validate(object), s.validateByAuthor(ctx, object)...)
+}
+
+func (s strategy[T]) validateByAuthor(ctx context.Context, object runtime.Object) field.ErrorList {
 	if s.Objects.Validate == nil {
 		return nil
 	}
@@ -100,10 +105,11 @@ func (s strategy[T]) Validate(ctx context.Context, object runtime.Object) field.
 
 // ValidateUpdate implements rest.RESTUpdateStrategy.
 func (s strategy[T]) ValidateUpdate(ctx context.Context, object, old runtime.Object) field.ErrorList {
+	errs := s.limits.validateUpdate(object, old)
 	if s.Objects.ValidateUpdate == nil {
-		return s.Validate(ctx, object)
+		return append(errs, s.validateByAuthor(ctx, object)...)
 	}
-	return s.Objects.ValidateUpdate(ctx, object.(T), old.(T))
+	return append(errs, s.Objects.ValidateUpdate(ctx, object.(T), old.(T))...)
 }
 
 // admitStored is an Admit of [storages.Resource].

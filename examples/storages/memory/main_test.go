@@ -4,6 +4,7 @@
 package main
 
 import (
+	"encoding/json"
 	"os"
 	"strings"
 	"testing"
@@ -17,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
 
@@ -98,6 +100,57 @@ func TestNotesBehaveAsObjectsInEtcdDo(t *testing.T) {
 	other := types.UID("other")
 	err = mine.Delete(ctx, "a", metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &other}})
 	assert.True(t, apierrors.IsConflict(err), "a deletion of another object: %v", err)
+}
+
+// The limits are comments of the type Note.
+func TestLimitsAreInOpenAPIAndHold(t *testing.T) {
+	t.Parallel()
+	api := apitest.Start(t, service())
+	client, err := dynamic.NewForConfig(api.Admin())
+	require.NoError(t, err)
+	mine, ctx := client.Resource(v1.GroupVersion.WithResource("notes")).Namespace("default"), t.Context()
+	schemas, err := discovery.NewDiscoveryClientForConfig(api.Admin())
+	require.NoError(t, err)
+	document, err := schemas.RESTClient().Get().AbsPath("/openapi/v3/apis/notes.example.com/v1").Do(ctx).Raw()
+	require.NoError(t, err)
+	var served struct {
+		Components struct {
+			Schemas map[string]struct {
+				Properties map[string]map[string]any
+			}
+		}
+	}
+	require.NoError(t, json.Unmarshal(document, &served))
+	properties := served.Components.Schemas["com.example.notes.v1.NoteSpec"].Properties
+	for name, limits := range map[string]map[string]any{
+		"priority": {"minimum": 1.0, "maximum": 5.0},
+		"paper":    {"enum": []any{"white", "yellow"}},
+		"place":    {"pattern": "^[a-z]+(/[a-z]+)*$"},
+	} {
+		assert.Subset(t, properties[name], limits, name)
+	}
+
+	for name, test := range map[string]struct {
+		field string
+		value any
+		wrong string
+	}{
+		"priority": {"priority", int64(6), "spec.priority: Invalid value: 6: spec.priority in body should be less than or equal to 5"},
+		"paper":    {"paper", "red", `spec.paper: Unsupported value: "red": supported values: "white", "yellow"`},
+		"place":    {"place", "Kitchen", `spec.place: Invalid value: "Kitchen": spec.place in body should match '^[a-z]+(/[a-z]+)*$'`},
+	} {
+		n := note(name, "text")
+		require.NoError(t, unstructured.SetNestedField(n.Object, test.value, "spec", test.field))
+		_, err := mine.Create(ctx, n, metav1.CreateOptions{})
+		assert.True(t, apierrors.IsInvalid(err), "%v", err)
+		require.ErrorContains(t, err, test.wrong)
+	}
+	within := note("within", "text")
+	within.Object["spec"] = map[string]any{"text": "text", "priority": int64(5), "paper": "white", "place": "kitchen/fridge"}
+	_, err = mine.Create(ctx, within, metav1.CreateOptions{FieldValidation: metav1.FieldValidationStrict})
+	require.NoError(t, err)
+	_, err = mine.Patch(ctx, "within", types.MergePatchType, []byte(`{"spec": {"priority": -1}}`), metav1.PatchOptions{})
+	assert.True(t, apierrors.IsInvalid(err), "%v", err)
 }
 
 // warnings collects what the API warns of.

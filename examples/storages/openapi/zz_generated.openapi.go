@@ -12,6 +12,7 @@ import (
 	v1 "github.com/tripod-k8s/tripod/examples/storages/v1"
 	common "k8s.io/kube-openapi/pkg/common"
 	spec "k8s.io/kube-openapi/pkg/validation/spec"
+	ptr "k8s.io/utils/ptr"
 )
 
 func GetOpenAPIDefinitions(ref common.ReferenceCallback) map[string]common.OpenAPIDefinition {
@@ -123,6 +124,31 @@ func schema_tripod_examples_storages_v1_NoteSpec(ref common.ReferenceCallback) c
 						SchemaProps: spec.SchemaProps{
 							Description: "From 1 to 100 characters.",
 							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"priority": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Higher numbers are more urgent.",
+							Minimum:     ptr.To[float64](1),
+							Maximum:     ptr.To[float64](5),
+							Type:        []string{"integer"},
+							Format:      "int32",
+						},
+					},
+					"paper": {
+						SchemaProps: spec.SchemaProps{
+							Description: "The colour of the paper.\n\nPossible enum values:\n - `\"white\"`\n - `\"yellow\"`",
+							Type:        []string{"string"},
+							Format:      "",
+							Enum:        []interface{}{"white", "yellow"},
+						},
+					},
+					"place": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Where the note hangs, such as kitchen/fridge.",
+							Pattern:     "^[a-z]+(/[a-z]+)*$",
 							Type:        []string{"string"},
 							Format:      "",
 						},

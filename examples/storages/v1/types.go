@@ -19,10 +19,29 @@ func AddToScheme(s *runtime.Scheme) error {
 	return nil
 }
 
+// Paper is a colour.
+// +enum
+type Paper string
+
+// The colours that notes can have.
+const (
+	White  Paper = "white"
+	Yellow Paper = "yellow"
+)
+
 // NoteSpec is the content of a note.
 type NoteSpec struct {
 	// From 1 to 100 characters.
 	Text string `json:"text"`
+	// Higher numbers are more urgent.
+	// +k8s:validation:minimum=1
+	// +k8s:validation:maximum=5
+	Priority int32 `json:"priority,omitempty"`
+	// The colour of the paper.
+	Paper Paper `json:"paper,omitempty"`
+	// Where the note hangs, such as kitchen/fridge.
+	// +k8s:validation:pattern="^[a-z]+(/[a-z]+)*$"
+	Place string `json:"place,omitempty"`
 }
 
 // Note is a short text.
