@@ -36,6 +36,8 @@ type Module struct {
 	fset   *token.FileSet
 	// sources are the files of the main package without tests, by their names.
 	sources map[string]*source
+	// types are files of versions, by their paths in the module, once something changes types.
+	types map[string]*source
 	// written are the new contents of files, by their paths in the module.
 	written map[string][]byte
 }
@@ -59,7 +61,8 @@ func Open(folder string) (*Module, error) {
 		return nil, err
 	}
 	m := &Module{
-		folder: folder, Path: modfile.ModulePath(text), fset: token.NewFileSet(), sources: map[string]*source{}, written: map[string][]byte{},
+		folder: folder, Path: modfile.ModulePath(text), fset: token.NewFileSet(), sources: map[string]*source{}, types: map[string]*source{},
+		written: map[string][]byte{},
 	}
 	if m.Path == "" {
 		return nil, fmt.Errorf("go.mod in %s names no module", folder)
@@ -96,15 +99,9 @@ func (m *Module) parse() error {
 		if strings.HasSuffix(file, "_test.go") {
 			continue
 		}
-		text, err := os.ReadFile(file)
-		if err != nil {
+		if m.sources[filepath.Base(file)], err = m.open(file); err != nil {
 			return err
 		}
-		syntax, err := parser.ParseFile(m.fset, file, text, parser.ParseComments|parser.SkipObjectResolution)
-		if err != nil {
-			return err
-		}
-		m.sources[filepath.Base(file)] = &source{text, syntax, map[int]string{}}
 	}
 	return nil
 }
@@ -160,62 +157,64 @@ func (m *Module) declared(folder string) (map[string]bool, error) {
 			return nil, err
 		}
 		for _, declaration := range syntax.Decls {
-			switch d := declaration.(type) {
-			case *ast.FuncDecl:
-				names[d.Name.Name] = names[d.Name.Name] || d.Recv == nil
-			case *ast.GenDecl:
-				for _, spec := range d.Specs {
-					if t, ok := spec.(*ast.TypeSpec); ok {
-						names[t.Name.Name] = true
-					}
-				}
-			}
+			declare(names, declaration)
 		}
 	}
 	return names, nil
 }
 
 // Save writes all changes, or none if an error is returned.
-func (m *Module) Save() (err error) {
-	changed := map[string][]byte{}
-	for name, in := range m.sources {
-		if len(in.inserted) == 0 {
-			continue
-		}
-		content, err := format.Source(in.changed())
-		if err != nil {
-			return fmt.Errorf("%s: %w", name, err)
-		}
-		changed[name] = content
-	}
-	var undo []func() error
-	defer func() {
-		for _, f := range slices.Backward(undo) {
-			if err != nil {
-				err = errors.Join(err, f())
+func (m *Module) Save() error {
+	_, err := m.save()
+	return err
+}
+
+// save is Save. It returns a function that takes all changes back.
+func (m *Module) save() (undo func() error, err error) {
+	changed, before := map[string][]byte{}, map[string][]byte{}
+	for _, sources := range []map[string]*source{m.sources, m.types} {
+		for name, in := range sources {
+			if len(in.inserted) == 0 {
+				continue
 			}
+			if changed[name], err = format.Source(in.changed()); err != nil {
+				return nil, fmt.Errorf("%s: %w", name, err)
+			}
+			before[name] = in.text
+		}
+	}
+	var steps []func() error
+	takeBack := func() (err error) {
+		for _, step := range slices.Backward(steps) {
+			err = errors.Join(err, step())
+		}
+		return err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, takeBack())
 		}
 	}()
 	for name, content := range m.written {
 		path := filepath.Join(m.folder, filepath.FromSlash(name))
 		if made, err := makeFolder(filepath.Dir(path)); err != nil {
-			return err
+			return nil, err
 		} else if made {
-			undo = append(undo, func() error { return os.Remove(filepath.Dir(path)) })
+			steps = append(steps, func() error { return os.Remove(filepath.Dir(path)) })
 		}
 		if err := create(path, content); err != nil {
-			return err
+			return nil, err
 		}
-		undo = append(undo, func() error { return os.Remove(path) })
+		steps = append(steps, func() error { return os.Remove(path) })
 	}
 	for name, content := range changed {
 		path := filepath.Join(m.folder, name)
 		if err := replace(path, content); err != nil {
-			return err
+			return nil, err
 		}
-		undo = append(undo, func() error { return replace(path, m.sources[name].text) })
+		steps = append(steps, func() error { return replace(path, before[name]) })
 	}
-	return nil
+	return takeBack, nil
 }
 
 func (s *source) changed() []byte {

@@ -25,7 +25,7 @@ func newNewCommand() *cobra.Command {
 		Args:  cobra.NoArgs,
 		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(newNewAPIServiceCommand(), newNewKindCommand(), newNewVersionCommand())
+	cmd.AddCommand(newNewAPIServiceCommand(), newNewKindCommand(), newNewVersionCommand(), newNewClientCommand())
 	return cmd
 }
 
@@ -92,12 +92,12 @@ Run it in the folder of the service, and generate code then:
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			kind.Kind, kind.ClusterScoped = args[0], !namespaced
-			err := changeModule(directory, func(m *scaffold.Module) error { return m.AddKind(kind) })
+			next, err := changeModule(directory, func(m *scaffold.Module) error { return m.AddKind(kind) })
 			if err != nil {
 				return err
 			}
-			_, err = fmt.Fprintf(cmd.OutOrStdout(), "The service has the kind %[1]s: change %[2]s.go. Then:\n\n  make generate\n  make\n",
-				kind.Kind, strings.ToLower(kind.Kind))
+			_, err = fmt.Fprintf(cmd.OutOrStdout(), "The service has the kind %s: change %s.go. Then:\n\n%s",
+				kind.Kind, strings.ToLower(kind.Kind), next)
 			return err
 		},
 	}
@@ -123,12 +123,12 @@ Run it in the folder of the service, and generate code then:
   make`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			err := changeModule(directory, func(m *scaffold.Module) error { return m.AddVersion(args[0]) })
+			next, err := changeModule(directory, func(m *scaffold.Module) error { return m.AddVersion(args[0]) })
 			if err != nil {
 				return err
 			}
 			_, err = fmt.Fprintf(cmd.OutOrStdout(), "The service has the version %[1]s: change %[1]s/types.go, and the conversions in %[1]s.go. "+
-				"Then:\n\n  make generate\n  make\n", args[0])
+				"Then:\n\n%[2]s", args[0], next)
 			return err
 		},
 	}
@@ -136,16 +136,20 @@ Run it in the folder of the service, and generate code then:
 	return cmd
 }
 
-// changeModule changes the API service in a folder, or nothing of it.
-func changeModule(folder string, change func(*scaffold.Module) error) error {
+// changeModule changes the API service in a folder, or nothing of it. It returns the commands that follow.
+func changeModule(folder string, change func(*scaffold.Module) error) (next string, err error) {
 	module, err := scaffold.Open(folder)
 	if err == nil {
 		err = change(module)
 	}
 	if err != nil {
-		return err
+		return "", err
 	}
-	return module.Save()
+	next = "  make generate\n"
+	if module.HasClient() {
+		next += "  tripod new client\n"
+	}
+	return next + "  make\n", module.Save()
 }
 
 func sayHowToBegin(out io.Writer, service scaffold.APIService, directory string) error {
