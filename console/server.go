@@ -29,7 +29,6 @@ const (
 	maxConnections = 64
 	maxRequests    = 8
 	maxHeader      = 32 << 10
-	pageTimeout    = 30 * time.Second
 	stopTimeout    = 3 * time.Second
 )
 
@@ -63,22 +62,30 @@ func Listen(ctx context.Context, options Options) (*Server, error) {
 		return nil, fmt.Errorf("cannot serve the console: %w; --port 0 takes a free port", err)
 	}
 	guard := access.New(listener.Addr().String(), options.Used)
-	return &Server{listener: netutil.LimitListener(listener, maxConnections), guard: guard, server: &http.Server{
-		Handler:     guard.Wrap(bounded(pages.New(client, options.Services))),
+	shown := access.NewPlaces(maxRequests).Bound(pages.New(client, pages.Options{Services: options.Services}))
+	return &Server{listener: netutil.LimitListener(listener, maxConnections), guard: guard, server: newHTTPServer(guard.Wrap(shown))}, nil
+}
+
+// newHTTPServer returns a server with the bounds of a console.
+func newHTTPServer(handler http.Handler) *http.Server {
+	return &http.Server{
+		Handler:     handler,
 		ReadTimeout: 10 * time.Second, ReadHeaderTimeout: 5 * time.Second,
-		WriteTimeout: pageTimeout + 30*time.Second, IdleTimeout: time.Minute,
+		WriteTimeout: access.PageTimeout + 30*time.Second, IdleTimeout: time.Minute,
 		MaxHeaderBytes: maxHeader,
 		ErrorLog:       log.New(io.Discard, "", 0), // what browsers send is no news
-	}}, nil
+	}
 }
 
 // Address is where a browser signs in, once.
 func (s *Server) Address() string { return s.guard.Address() }
 
 // Serve serves the console until the context ends.
-func (s *Server) Serve(ctx context.Context) error {
+func (s *Server) Serve(ctx context.Context) error { return serve(ctx, s.server, s.listener) }
+
+func serve(ctx context.Context, server *http.Server, at net.Listener) error {
 	served := make(chan error, 1)
-	go func() { served <- s.server.Serve(s.listener) }()
+	go func() { served <- server.Serve(at) }()
 	select {
 	case err := <-served:
 		return err
@@ -86,8 +93,8 @@ func (s *Server) Serve(ctx context.Context) error {
 	}
 	stopping, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTimeout)
 	defer cancel()
-	if err := s.server.Shutdown(stopping); err != nil {
-		return errors.Join(s.server.Close(), ignoreClosed(<-served))
+	if err := server.Shutdown(stopping); err != nil {
+		return errors.Join(server.Close(), ignoreClosed(<-served))
 	}
 	return ignoreClosed(<-served)
 }
@@ -97,20 +104,4 @@ func ignoreClosed(err error) error {
 		return nil
 	}
 	return err
-}
-
-// bounded gives each request a time, and serves some of them at once.
-func bounded(next http.Handler) http.Handler {
-	places := make(chan struct{}, maxRequests)
-	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
-		ctx, cancel := context.WithTimeout(req.Context(), pageTimeout)
-		defer cancel()
-		select {
-		case places <- struct{}{}:
-			defer func() { <-places }()
-			next.ServeHTTP(w, req.WithContext(ctx))
-		case <-ctx.Done():
-			http.Error(w, "The console is busy: try again.", http.StatusServiceUnavailable)
-		}
-	})
 }

@@ -62,6 +62,7 @@ The cluster is the one that ` + "`tripod kubectl`" + ` uses, or that of --kubeco
 	fs.StringVar(&contextName, "context", "", "context of that kubeconfig; empty means the current one")
 	fs.IntVar(&port, "port", 0, "port of 127.0.0.1; 0 means any that is free")
 	_ = cmd.RegisterFlagCompletionFunc("context", completeContexts) // the flag is there
+	cmd.AddCommand(newConsoleServeCommand())
 	return cmd
 }
 

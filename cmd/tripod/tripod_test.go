@@ -72,6 +72,10 @@ func TestWrongCommandLinesAreRefused(t *testing.T) {
 		{"token in an unknown format", []string{"join", "token", "-o", "yaml"}, `--output must be text or json, not "yaml"`},
 		{"check of no instance", []string{"check", "--name", "nowhere"}, "there is no instance of Tripod in"},
 		{"token of no instance", []string{"join", "token", "--name", "nowhere"}, "there is no instance of Tripod in"},
+		{"a console for a team without a host", []string{"console", "serve", "--server=https://a"}, "--host is needed"},
+		{"a console that would send tokens in clear", []string{"console", "serve", "--server=http://a", "--host=b"}, `--server "http://a" is not a URL with https`},
+		{"a console at no port", []string{"console", "serve", "--secure-port=70000"}, "--secure-port is 70000, want 0 to 65535"},
+		{"a console without a certificate", []string{"console", "serve", "--server=https://a", "--host=b"}, "--tls-cert-file and --tls-private-key-file: "},
 		{"a directory in etcd that is none", []string{"etcd", "access", "--commands", "--service=wardle=x"}, `--service: "wardle=x" is not of the form NAME=/DIRECTORY`},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

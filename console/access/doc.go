@@ -9,4 +9,6 @@
 //
 // A request needs the console's own address as its Host, so that a name of another site that leads to 127.0.0.1 (DNS rebinding) does not
 // reach it. A request whose headers name another origin is refused. Only GET and HEAD are served.
+//
+// requests.go has the rules that a console for a team (package signin) shares.
 package access

@@ -21,21 +21,7 @@ const (
 	cookie = "tripod-console"
 	// maxSessions is how many browsers are signed in at most. One more replaces the first.
 	maxSessions = 16
-	// maxQuery bounds the parameters of a page.
-	maxQuery = 16 << 10
 )
-
-// headers are those of each answer. No page has a script, or anything of another server.
-var headers = map[string]string{
-	"Content-Security-Policy": "default-src 'none'; style-src 'self'; img-src 'self'; form-action 'self'; base-uri 'none'; " +
-		"frame-ancestors 'none'",
-	"Referrer-Policy":              "no-referrer",
-	"X-Content-Type-Options":       "nosniff",
-	"X-Frame-Options":              "DENY",
-	"Cross-Origin-Opener-Policy":   "same-origin",
-	"Cross-Origin-Resource-Policy": "same-origin",
-	"Cache-Control":                "no-store",
-}
 
 // Guard admits requests.
 type Guard struct {
@@ -80,43 +66,28 @@ func (g *Guard) newToken() {
 // Wrap serves next to signed-in browsers, without the random path.
 func (g *Guard) Wrap(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
-		for name, value := range headers {
-			w.Header().Set(name, value)
-		}
+		SetHeaders(w.Header())
 		below, inside := strings.CutPrefix(req.URL.Path, g.path+"/")
 		switch {
 		case req.Method != http.MethodGet && req.Method != http.MethodHead:
 			w.Header().Set("Allow", "GET, HEAD")
-			refuse(w, http.StatusMethodNotAllowed, "The console changes nothing, so it serves GET and HEAD only.")
+			Refuse(w, http.StatusMethodNotAllowed, "The console changes nothing, so it serves GET and HEAD only.")
 		case !g.hosts[req.Host]:
-			refuse(w, http.StatusMisdirectedRequest, "This is not the address of the console.")
-		case len(req.URL.RawQuery) > maxQuery:
-			refuse(w, http.StatusRequestURITooLong, "The parameters are too long.")
+			Refuse(w, http.StatusMisdirectedRequest, "This is not the address of the console.")
+		case len(req.URL.RawQuery) > MaxQuery:
+			Refuse(w, http.StatusRequestURITooLong, "The parameters are too long.")
 		case !inside:
-			refuse(w, http.StatusNotFound, "Open the address that tripod console has printed.")
+			Refuse(w, http.StatusNotFound, "Open the address that tripod console has printed.")
 		case "/"+below == signIn:
 			g.exchange(w, req)
-		case !sameOrigin(req):
-			refuse(w, http.StatusForbidden, "Another site has sent this request. Open the console in a tab of its own.")
+		case !SameOrigin(req, "http://"+req.Host):
+			Refuse(w, http.StatusForbidden, "Another site has sent this request. Open the console in a tab of its own.")
 		case !g.signedIn(req):
-			refuse(w, http.StatusUnauthorized, "This browser is not signed in. Open the address that tripod console has printed last.")
+			Refuse(w, http.StatusUnauthorized, "This browser is not signed in. Open the address that tripod console has printed last.")
 		default:
 			http.StripPrefix(g.path, next).ServeHTTP(w, req)
 		}
 	})
-}
-
-// sameOrigin returns whether the page that has sent a request is one of the console, or the person has typed the address. Clients that are
-// no browsers say nothing about that.
-func sameOrigin(req *http.Request) bool {
-	if origin := req.Header.Get("Origin"); origin != "" && origin != "http://"+req.Host {
-		return false
-	}
-	switch req.Header.Get("Sec-Fetch-Site") {
-	case "", "none", "same-origin":
-		return true
-	}
-	return false
 }
 
 // exchange gives a browser that has the token a session.
@@ -134,7 +105,7 @@ func (g *Guard) exchange(w http.ResponseWriter, req *http.Request) {
 	}
 	g.mu.Unlock()
 	if !right {
-		refuse(w, http.StatusForbidden, "This address was used before, or is wrong. Open the one that tripod console has printed last.")
+		Refuse(w, http.StatusForbidden, "This address was used before, or is wrong. Open the one that tripod console has printed last.")
 		return
 	}
 	// Without Secure: it is http, and the loopback interface is not a network.
@@ -142,7 +113,7 @@ func (g *Guard) exchange(w http.ResponseWriter, req *http.Request) {
 		Name: cookie, Value: session, Path: g.path + "/", HttpOnly: true, SameSite: http.SameSiteStrictMode,
 	})
 	g.used(next)
-	if sameOrigin(req) {
+	if SameOrigin(req, "http://"+req.Host) {
 		w.Header().Set("Location", g.path+"/")
 		w.WriteHeader(http.StatusSeeOther)
 		return
@@ -166,10 +137,4 @@ func (g *Guard) signedIn(req *http.Request) bool {
 		}
 	}
 	return false
-}
-
-func refuse(w http.ResponseWriter, code int, text string) {
-	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
-	w.WriteHeader(code)
-	io.WriteString(w, text+"\n") //nolint:errcheck // the client is gone
 }

@@ -137,7 +137,7 @@ func TestWhoGetsNoPage(t *testing.T) {
 		"another port's page":       {http.MethodGet, "/", []string{"Cookie", cookie, "Sec-Fetch-Site", "same-site"}, 403},
 		"the root":                  {http.MethodGet, g.server.URL + "/", []string{"Cookie", cookie}, 404},
 		"a wrong path":              {http.MethodGet, g.server.URL + "/X/", []string{"Cookie", cookie}, 404},
-		"long parameters":           {http.MethodGet, "/?q=" + strings.Repeat("x", maxQuery), []string{"Cookie", cookie}, 414},
+		"long parameters":           {http.MethodGet, "/?q=" + strings.Repeat("x", MaxQuery), []string{"Cookie", cookie}, 414},
 		"localhost":                 {http.MethodGet, "/", []string{"Cookie", cookie, "Host", "localhost:" + port}, 200},
 		"its own origin":            {http.MethodGet, "/", []string{"Cookie", cookie, "Origin", "http://" + host, "Sec-Fetch-Site", "same-origin"}, 200},
 		"an address that was typed": {http.MethodGet, "/", []string{"Cookie", cookie, "Sec-Fetch-Site", "none"}, 200},

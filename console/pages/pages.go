@@ -39,9 +39,9 @@ var templates = func() map[string]*template.Template {
 
 // console serves the pages.
 type console struct {
-	hub *searchclient.Client
-	// services returns the state of the instance on this machine, and is nil if there is none.
+	hub      *searchclient.Client
 	services func(context.Context) ([]up.Status, error)
+	signOut  bool
 
 	mu     sync.Mutex
 	reader string
@@ -55,31 +55,48 @@ type console struct {
 	partsWait  time.Duration
 }
 
-// New returns the pages. Services returns the state of the instance on this machine, and is nil if there is none.
-func New(client *searchclient.Client, services func(context.Context) ([]up.Status, error)) http.Handler {
-	c := &console{hub: client, services: services}
+// Options are what pages have besides search.
+type Options struct {
+	// Services returns the state of the instance on this machine. It is nil if there is none.
+	Services func(context.Context) ([]up.Status, error)
+	// SignOut is whether pages have a form that ends the session.
+	SignOut bool
+}
+
+// New returns the pages.
+func New(client *searchclient.Client, options Options) http.Handler {
+	c := &console{hub: client, services: options.Services, signOut: options.SignOut}
 	mux := http.NewServeMux()
 	mux.HandleFunc("/{$}", c.page("search", c.search))
 	mux.HandleFunc("/object", c.page("object", c.object))
 	mux.HandleFunc("/compare", c.page("compare", c.compare))
 	mux.HandleFunc("/explain", c.page("explain", c.explain))
 	mux.HandleFunc("/saved", c.page("saved", c.saved))
-	if services != nil {
+	if c.services != nil {
 		mux.HandleFunc("/services", c.page("services", c.showServices))
 	}
 	mux.HandleFunc("/results.csv", c.exportCSV)
 	mux.HandleFunc("/results.json", c.exportJSON)
+	for path, asset := range Assets() {
+		mux.Handle(path, asset)
+	}
+	return mux
+}
+
+// Assets returns the style sheet and the icon by their paths. They are the same for all readers.
+func Assets() map[string]http.Handler {
+	all := map[string]http.Handler{}
 	assets, err := fs.Sub(files, "assets")
 	if err != nil {
 		panic(err) // the folder is embedded
 	}
 	for _, name := range []string{"console.css", "icon.svg"} {
-		mux.HandleFunc("/"+name, func(w http.ResponseWriter, req *http.Request) {
+		all["/"+name] = http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 			w.Header().Set("Cache-Control", "private, max-age=3600")
 			http.ServeFileFS(w, req, assets, name)
 		})
 	}
-	return mux
+	return all
 }
 
 // layout is what all pages have.
@@ -87,8 +104,8 @@ type layout struct {
 	Title string
 	// Server is the address of the API server, and Reader the caller.
 	Server, Reader string
-	// Services is whether the console has that page.
-	Services bool
+	// Services is whether the console has that page, and SignOut whether it has sessions that end.
+	Services, SignOut bool
 	// Text is that of the search box, and Options complete it.
 	Text    string
 	Options []string
@@ -144,7 +161,7 @@ func codeOf(err error) int {
 
 func (c *console) render(w http.ResponseWriter, req *http.Request, name string, code int, m model) {
 	l := m.base()
-	l.Server, l.Reader, l.Services = c.hub.Server(), c.whoReads(req), c.services != nil
+	l.Server, l.Reader, l.Services, l.SignOut = c.hub.Server(), c.whoReads(req), c.services != nil, c.signOut
 	if l.Text == "" {
 		l.Text = req.URL.Query().Get("q")
 	}

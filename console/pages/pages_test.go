@@ -54,7 +54,7 @@ func serving(t *testing.T, answers map[string]any) http.Handler {
 	t.Cleanup(server.Close)
 	client, err := searchclient.New(&rest.Config{Host: server.URL})
 	require.NoError(t, err)
-	return New(client, nil)
+	return New(client, Options{})
 }
 
 // unreachable is a client of a server that does not answer.
@@ -224,12 +224,12 @@ func TestServicesAreShownFromTheAggregatorsDown(t *testing.T) {
 		return up.Status{Status: process.Status{Component: component, Replica: replica, Ready: ready, Message: evil}, Requests: &requests, Share: &share}
 	}
 	var fails error
-	pages := New(unreachable(t), func(context.Context) ([]up.Status, error) {
+	pages := New(unreachable(t), Options{Services: func(context.Context) ([]up.Status, error) {
 		return []up.Status{
 			status("etcd", "etcd-0", true), status("wardle", "wardle-0", false), status("core", "core-0", true), status("core", "core-1", false),
 			status("aggregator", "aggregator-0", true),
 		}, fails
-	})
+	}})
 	answer := get(t, pages, "/services")
 	text := answer.Body.String()
 	assert.Equal(t, http.StatusOK, answer.Code)
@@ -239,7 +239,7 @@ func TestServicesAreShownFromTheAggregatorsDown(t *testing.T) {
 	assert.Equal(t, liveInterval, get(t, pages, "/services?live=1").Header().Get("Refresh"))
 	fails = errors.New("no instance runs")
 	assert.Equal(t, http.StatusBadGateway, get(t, pages, "/services?live=1").Code)
-	assert.Equal(t, http.StatusNotFound, get(t, New(unreachable(t), nil), "/services").Code)
+	assert.Equal(t, http.StatusNotFound, get(t, New(unreachable(t), Options{}), "/services").Code)
 }
 
 func TestServicesComeInTheOrderOfTheirList(t *testing.T) {

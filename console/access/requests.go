@@ -1,0 +1,77 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package access
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"time"
+)
+
+// MaxQuery bounds the parameters of a page.
+const MaxQuery = 16 << 10
+
+// PageTimeout bounds the time of a page, which asks search several times.
+const PageTimeout = 30 * time.Second
+
+// headers are those of each answer. No page has a script, or anything of another server.
+var headers = map[string]string{
+	"Content-Security-Policy": "default-src 'none'; style-src 'self'; img-src 'self'; form-action 'self'; base-uri 'none'; " +
+		"frame-ancestors 'none'",
+	"Referrer-Policy":              "no-referrer",
+	"X-Content-Type-Options":       "nosniff",
+	"X-Frame-Options":              "DENY",
+	"Cross-Origin-Opener-Policy":   "same-origin",
+	"Cross-Origin-Resource-Policy": "same-origin",
+	"Cache-Control":                "no-store",
+}
+
+// SetHeaders sets the headers that each answer has.
+func SetHeaders(of http.Header) {
+	for name, value := range headers {
+		of.Set(name, value)
+	}
+}
+
+// SameOrigin returns whether the page that has sent a request is one of the console at an origin, or the person has typed the address.
+// Clients that are no browsers say nothing about that.
+func SameOrigin(req *http.Request, origin string) bool {
+	if from := req.Header.Get("Origin"); from != "" && from != origin {
+		return false
+	}
+	switch req.Header.Get("Sec-Fetch-Site") {
+	case "", "none", "same-origin":
+		return true
+	}
+	return false
+}
+
+// Refuse answers without a page.
+func Refuse(w http.ResponseWriter, code int, text string) {
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	w.WriteHeader(code)
+	io.WriteString(w, text+"\n") //nolint:errcheck // the client is gone
+}
+
+// Places bound how many requests are served at once.
+type Places chan struct{}
+
+// NewPlaces returns some that are free.
+func NewPlaces(count int) Places { return make(Places, count) }
+
+// Bound gives each request a time, and a place in it.
+func (p Places) Bound(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		ctx, cancel := context.WithTimeout(req.Context(), PageTimeout)
+		defer cancel()
+		select {
+		case p <- struct{}{}:
+			defer func() { <-p }()
+			next.ServeHTTP(w, req.WithContext(ctx))
+		case <-ctx.Done():
+			http.Error(w, "The console is busy: try again.", http.StatusServiceUnavailable)
+		}
+	})
+}
