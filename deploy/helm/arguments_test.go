@@ -17,6 +17,7 @@ import (
 	controllermanager "k8s.io/kubernetes/cmd/kube-controller-manager/app"
 	scheduler "k8s.io/kubernetes/cmd/kube-scheduler/app"
 
+	"github.com/tripod-k8s/tripod/console"
 	"github.com/tripod-k8s/tripod/internal/hop/addresses"
 	aggregatoroptions "github.com/tripod-k8s/tripod/services/aggregator/options"
 	coreoptions "github.com/tripod-k8s/tripod/services/core/options"
@@ -46,6 +47,9 @@ func flagsOf(container string) *pflag.FlagSet {
 		return controllermanager.NewControllerManagerCommand().Flags()
 	case "scheduler":
 		return scheduler.NewSchedulerCommand().Flags()
+	case "console":
+		console.NewTeamOptions().AddFlags(fs)
+		return fs
 	case "postgres": // its settings are checked when it starts
 		fs.StringArrayP("", "c", nil, "")
 		return fs

@@ -67,12 +67,15 @@ func TestRoutesNeedHosts(t *testing.T) {
 	const same = "gateway: {parentRefs: [{name: a}], konnectivityParentRefs: [{name: a}]}"
 	const oneHost = "konnectivity: {endpoint: 'api.example.com:8132'}"
 	for values, want := range map[string]string{
-		"gateway: {parentRefs: [{name: public}]}":                    "gateway.host, or join.endpoint, is needed for a TLSRoute",
-		"gateway: {parentRefs: [{name: public}], host: 192.0.2.7}":   "must be a name: clients name no address in TLS",
-		"gateway: {parentRefs: [{namespace: public}], host: a}":      "at '/gateway/parentRefs/0': missing property 'name'",
-		"gateway: {parentRefs: [{name: public}], host: 'https://a'}": "at '/gateway/host'",
-		"gateway: {konnectivityParentRefs: [{name: public}]}":        "gateway.konnectivityParentRefs needs konnectivity.enabled",
-		merged(t, withKonnectivity, oneHost, same):                   "have the same host, api.example.com, at the same listener",
+		"gateway: {parentRefs: [{name: public}]}":                                "gateway.host, or join.endpoint, is needed for a TLSRoute",
+		"gateway: {parentRefs: [{name: public}], host: 192.0.2.7}":               "must be a name: clients name no address in TLS",
+		"gateway: {parentRefs: [{namespace: public}], host: a}":                  "at '/gateway/parentRefs/0': missing property 'name'",
+		"gateway: {parentRefs: [{name: public}], host: 'https://a'}":             "at '/gateway/host'",
+		"gateway: {konnectivityParentRefs: [{name: public}]}":                    "gateway.konnectivityParentRefs needs konnectivity.enabled",
+		"gateway: {consoleParentRefs: [{name: public}]}":                         "gateway.consoleParentRefs needs console.enabled",
+		merged(t, withConsole, "gateway: {consoleParentRefs: [{name: public}]}"): "console.hosts is needed for a TLSRoute",
+		merged(t, withConsole, "{console: {hosts: [a.example.com]}, gateway: {host: a.example.com, parentRefs: [{name: a}], consoleParentRefs: [{name: b}]}}"): "give the console a host of its own",
+		merged(t, withKonnectivity, oneHost, same): "have the same host, api.example.com, at the same listener",
 	} {
 		_, err := helmTemplate(t, values)
 		require.ErrorContains(t, err, want, values)

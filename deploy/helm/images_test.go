@@ -34,6 +34,7 @@ func TestEveryContainerOfTripodRunsTheImageWithTheDigest(t *testing.T) {
 		"search with a database":    withPostgres,
 		"search without a database": withSearch,
 		"nodes":                     withKonnectivity,
+		"search with the console":   withConsole,
 		"snapshots":                 withSnapshots,
 		"a partition":               "extensions: {partitions: {shop: {groups: [shop.example.com]}}}",
 	} {

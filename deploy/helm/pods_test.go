@@ -78,6 +78,7 @@ func TestOnlyWhoNeedsAKeyHasIt(t *testing.T) {
 		// It signs the certificates of kubelets and the tokens of ServiceAccounts.
 		"controller-manager": {"controller-manager", "service-account", "ca"},
 		"scheduler":          {"scheduler"},
+		"console":            {"console"},
 	}
 	forEachProfile(t, func(t *testing.T, r release) {
 		for _, p := range r.pods(t) {

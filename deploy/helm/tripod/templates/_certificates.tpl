@@ -63,6 +63,14 @@ SPDX-License-Identifier: Apache-2.0
     "dnsNames" (list (printf "%s-search-database.%s.svc" $fullname .Release.Namespace)))
   (dict "name" "search-database-client" "authority" "search-database-ca" "commonName" "search" "usages" $client)) -}}
 {{- end -}}
+{{- if $values.console.enabled -}}
+{{- $own := dict -}}
+{{- range include "tripod.console.hosts" . | fromJsonArray -}}
+{{- $of := include "tripod.certificates.host" . | fromJson -}}
+{{- range $kind := keys $of -}}{{- $_ := set $own $kind (concat (get $own $kind | default list) (get $of $kind) | uniq) -}}{{- end -}}
+{{- end -}}
+{{- $list = append $list (merge (dict "name" "console" "authority" "ca" "commonName" "tripod-console" "usages" (list "server")) $own) -}}
+{{- end -}}
 {{- if $values.metrics.serviceMonitor.enabled -}}
 {{- $list = append $list (dict "name" "metrics-client" "authority" "ca" "commonName" "tripod:metrics" "organizations" (list "system:monitoring") "usages" $client) -}}
 {{- end -}}
