@@ -96,10 +96,11 @@ func open(t *testing.T, kubeconfig string) *browser {
 	return openAt(t, path, startConsole(t, kubeconfig))
 }
 
-// openAt signs a new browser, whose program is at a path, in at an address.
-func openAt(t *testing.T, path, at string) *browser {
+// openAt opens an address in a new browser, whose program is at a path.
+func openAt(t *testing.T, path, at string, more ...chromedp.ExecAllocatorOption) *browser {
 	t.Helper()
 	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(path), chromedp.NoSandbox, chromedp.WindowSize(1200, 900))
+	options = append(options, more...)
 	ctx, cancel := context.WithTimeout(t.Context(), pageTimeout)
 	t.Cleanup(cancel)
 	ctx, cancel = chromedp.NewExecAllocator(ctx, options...)
