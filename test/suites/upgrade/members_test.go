@@ -74,7 +74,7 @@ func (m *member) version(ctx context.Context) (server, cluster string, err error
 		}
 		var found struct{ Health, EtcdServer, EtcdCluster string }
 		err = json.NewDecoder(answer.Body).Decode(&found)
-		answer.Body.Close() //nolint:errcheck // it was only read
+		answer.Body.Close()
 		if err != nil || answer.StatusCode != http.StatusOK {
 			return "", "", fmt.Errorf("%s%s is %s: %w", m.url, path, answer.Status, err)
 		}
