@@ -137,7 +137,7 @@ var changes = []change{
 	{path: "certificates.renewBefore", value: "99h", want: "renewBefore: 99h"},
 	{path: "certificates.authorityDuration", value: "999h", want: "authorityDuration: 999h"},
 	{path: "certificates.schedule", value: "1 2 3 4 5", want: `schedule: "1 2 3 4 5"`},
-	{path: "certificates.keep", value: "true", want: "- pod/tripod-check\n          resources:", alone: true},
+	{path: "certificates.keep", value: "true", want: "- configmap/tripod-etcd-resized\n          resources:", alone: true},
 	{path: "certificates.resources", value: "{requests: {cpu: 11m}}", want: "cpu: 11m"},
 	{path: "service.type", value: "LoadBalancer", want: "type: LoadBalancer", alone: true},
 	{path: "service.port", value: "8443", want: "- --aggregator-servers=https://tripod.control.svc:8443", alone: true},
