@@ -34,8 +34,9 @@ import (
 )
 
 const (
-	listen         = ":8080"
-	requestTimeout = 3 * time.Second
+	listen = ":8080"
+	// requestTimeout leaves time for a second DNS query: Go's resolver waits 5 s for the answer to the first, and a busy node loses packets.
+	requestTimeout = 12 * time.Second
 	probeInterval  = 100 * time.Millisecond
 	logInterval    = 500 * time.Millisecond
 	maxReview      = 4 << 20
