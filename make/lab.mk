@@ -31,8 +31,9 @@ e2e-kubeadm: e2e-assets test-assets kubeadm-asset $(TOOLS)/gotestsum ## Have kub
 
 .PHONY: e2e-upgrade
 e2e-upgrade: export E2E_OLDER_KUBE := $(OLDER)
-e2e-upgrade: e2e-assets wardle test-assets $(TOOLS)/gotestsum ## Have helm replace one service at a time by that of the other version of Kubernetes, there, back and there again, under load; 12 minutes.
-	$(MAKE) images wardle KUBE=$(OLDER)
+e2e-upgrade: export E2E_OLDER_COPY := $(OLDER_COPY)
+e2e-upgrade: e2e-assets wardle test-assets $(TOOLS)/gotestsum ## Have helm replace one service at a time by that of the other version of Kubernetes, there, back and there again, under load; 12 minutes (FROM=released).
+	$(make_older) images wardle
 	$(TOOLS)/gotestsum --format standard-verbose --packages=./e2e/upgrade -- -count=1 -timeout 40m $(E2E_ARGS)
 
 .PHONY: e2e-registry

@@ -114,11 +114,11 @@ func Up(ctx context.Context, suffix string, with ...Option) (*Environment, error
 	return e, e.load(filepath.Join(root, "bin", "images"), e.tag)
 }
 
-// LoadOlder also loads the images with an older version of Kubernetes, as in 1.36, and returns their tag.
-func (e *Environment) LoadOlder(kubernetes string) (tag string, err error) {
-	archives := filepath.Join(e.root, "bin", "kube-"+kubernetes, "bin", "images")
+// LoadOlder also loads the images that were built in another copy of this repository, and returns their tag.
+func (e *Environment) LoadOlder(folder string) (tag string, err error) {
+	archives := filepath.Join(e.root, folder, "bin", "images")
 	if tag, err = tagOf(archives); err != nil {
-		return "", fmt.Errorf("there are no images; run `make images KUBE=%s`: %w", kubernetes, err)
+		return "", fmt.Errorf("there are no images; run `make images` in %s: %w", folder, err)
 	}
 	return tag, e.load(archives, tag)
 }

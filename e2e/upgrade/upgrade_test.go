@@ -32,8 +32,10 @@ const wardle = "wardle"
 var (
 	// emulated is the older version of Kubernetes, as in 1.36.
 	emulated = os.Getenv("E2E_OLDER_KUBE")
-	env      *environment.Environment
-	tripod   *release.Release
+	// copied is the folder of a copy of this repository in which the older version was built.
+	copied = os.Getenv("E2E_OLDER_COPY")
+	env    *environment.Environment
+	tripod *release.Release
 	// older and newer are the tags of the images.
 	older, newer string
 	customs      = release.Customs(10)
@@ -45,11 +47,11 @@ func TestMain(m *testing.M) {
 
 // install installs the older version.
 func install(ctx context.Context, e *environment.Environment) (err error) {
-	if emulated == "" {
-		return errors.New("E2E_OLDER_KUBE names no older version of Kubernetes: make e2e-upgrade does")
+	if emulated == "" || copied == "" {
+		return errors.New("E2E_OLDER_KUBE and E2E_OLDER_COPY name no older version: make e2e-upgrade does")
 	}
 	env, newer = e, e.Tag()
-	if older, err = e.LoadOlder(emulated); err != nil {
+	if older, err = e.LoadOlder(copied); err != nil {
 		return err
 	}
 	if err = loadWardle(); err != nil {
@@ -87,7 +89,7 @@ func loadWardle() error {
 	if err != nil {
 		return err
 	}
-	for tag, folder := range map[string]string{newer: "bin", older: filepath.Join("bin", "kube-"+emulated, "bin")} {
+	for tag, folder := range map[string]string{newer: "bin", older: filepath.Join(copied, "bin")} {
 		archive := filepath.Join(env.Dir, wardle+"-"+tag+".tar")
 		if err := imagearchive.Write(archive, "docker.io/tripod-e2e/"+wardle+":"+tag, filepath.Join(root, folder, wardle)); err != nil {
 			return err
