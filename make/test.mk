@@ -137,7 +137,7 @@ e2e-faults: ## Break each part of an installed release in turn, and renew its ce
 e2e-extend: ## Follow the tutorials for API services and partitions in kind; 6 minutes.
 	$(MAKE) e2e E2E_TESTS=./e2e/extend
 
-# The packages that start clusters; the others below e2e have unit tests. The long ones run each night (e2e/README.md).
+# The packages that start clusters; the others below e2e have unit tests. e2e/README.md says when the long ones run.
 E2E_TESTS := ./e2e ./e2e/takeover
 E2E_LONG_TESTS := ./e2e/faults ./e2e/extend ./e2e/data ./e2e/kubeadm ./e2e/join ./e2e/upgrade ./e2e/ha ./e2e/resize ./e2e/published
 
