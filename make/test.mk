@@ -55,6 +55,7 @@ OLDER_COPY := $(BIN)/released
 make_older = rm -rf $(OLDER_COPY) && mkdir -p $(OLDER_COPY) && git archive $$(grep -v '^\#' proto/released.ref) | tar -x -C $(OLDER_COPY) && \
 	$(MAKE) -C $(OLDER_COPY) FROM=
 UPGRADE_ARGS := -skip TestEtcdMembers
+test-upgrade: export TEST_OLDER_RELEASED := 1
 else
 OLDER_COPY := $(BIN)/kube-$(OLDER)
 make_older = $(MAKE) KUBE=$(OLDER)

@@ -17,13 +17,19 @@ type programs struct {
 	folder string
 }
 
+const supervisor = "tripod-supervisor"
+
 // names are the programs in the folder.
-var names = []string{"tripod", "tripod-supervisor", "tripod-core", "tripod-extensions", "tripod-aggregator", "wardle"}
+var names = []string{"tripod", supervisor, "tripod-core", "tripod-extensions", "tripod-aggregator", "wardle"}
 
 func newPrograms(folder, from string) (*programs, error) {
 	p := &programs{folder: folder}
 	for _, name := range names {
-		if err := p.install(from, name); err != nil {
+		err := p.install(from, name)
+		if errors.Is(err, fs.ErrNotExist) && name == supervisor { // older releases start processes with tripod itself
+			continue
+		}
+		if err != nil {
 			return nil, err
 		}
 	}

@@ -179,8 +179,7 @@ func TestTheDataDirectoryGoesToTheNewerVersionAndBack(t *testing.T) {
 	etcd := filepath.Join(data, "etcd", "member", "snap", "db")
 	before := digest(t, etcd)
 	_, err = up(old)
-	require.ErrorContains(t, err, "tripod etcd downgrade", "etcd refuses the data of the newer one")
-	assert.Regexp(t, `(?m)^.*cannot use the data of a newer etcd in .*: start the newer version again, and have it run .tripod etcd downgrade. first.*$`, err.Error())
+	refuses(t, err, `cannot use the data of a newer etcd in .*: start the newer version again, and have it run .tripod etcd downgrade. first`)
 	assert.Equal(t, before, digest(t, etcd), "what etcd refuses stays as it is")
 
 	tripod, err = up(newer, emulating)
@@ -205,7 +204,16 @@ func TestTheDataDirectoryGoesToTheNewerVersionAndBack(t *testing.T) {
 	require.NoError(t, tripod.Stop())
 
 	_, err = up(old)
-	require.ErrorContains(t, err, "has objects in the form of Kubernetes", "the upgrade is finalized")
+	refuses(t, err, "has objects in the form of Kubernetes")
+}
+
+// refuses expects that the older version refused to start with a line that matches. The last release has lines of its own.
+func refuses(t *testing.T, err error, line string) {
+	t.Helper()
+	require.ErrorContains(t, err, "cannot start")
+	if os.Getenv("TEST_OLDER_RELEASED") != "1" {
+		require.Regexp(t, "(?m)^.*"+line+".*$", err.Error())
+	}
 }
 
 // digest returns what is in the database of an etcd: all buckets, keys and values. The file itself may differ, because an etcd that refuses it
