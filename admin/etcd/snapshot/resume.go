@@ -48,15 +48,15 @@ func (k *kept) write() error {
 	return nil
 }
 
-// remove removes the snapshot, and then what names it.
+// remove removes the state, and then the snapshot. A state without its snapshot would look like an upload that cannot continue; the next
+// command overwrites a snapshot without state.
 func (k *kept) remove() error {
-	var errs []error
-	for _, path := range []string{k.file(), filepath.Join(k.dir, keptState)} {
-		if err := os.Remove(path); !errors.Is(err, os.ErrNotExist) {
-			errs = append(errs, err)
+	for _, path := range []string{filepath.Join(k.dir, keptState), k.file()} {
+		if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
+			return err
 		}
 	}
-	return errors.Join(errs...)
+	return nil
 }
 
 // readKept returns what an earlier command has kept in a directory, or nil.
@@ -118,7 +118,8 @@ func (o SaveOptions) uploadKept(ctx context.Context, client *bucket.Client) (*Sa
 	return &k.Saved, k.remove()
 }
 
-// takeUp returns what an earlier command has kept, unless it is too old or damaged. Then it removes the parts of its upload.
+// takeUp returns what an earlier command has kept, unless it is too old, or damaged and not yet in the bucket. Then it removes the parts of
+// its upload.
 func (o SaveOptions) takeUp(ctx context.Context, client *bucket.Client) (*kept, error) {
 	k, err := readKept(o.ResumeDir)
 	if err != nil || k == nil {
@@ -128,29 +129,66 @@ func (o SaveOptions) takeUp(ctx context.Context, client *bucket.Client) (*kept, 
 	if err != nil {
 		return nil, err
 	}
-	reason := ""
 	if age := time.Since(k.Began); age > resumeWithin || age < 0 {
-		reason = "it began at " + k.Began.Format(time.RFC3339)
-	} else if size, hash, err := verify(k.file()); err != nil || size != k.Saved.Bytes || hash != k.Saved.SHA256 {
-		reason = k.file() + " is not the snapshot that was kept"
+		return nil, o.giveUp(ctx, client, to, k, "it began at "+k.Began.Format(time.RFC3339))
 	}
-	if reason == "" {
-		o.Progress(fmt.Sprintf("continuing the upload of %s, which began at %s", to, k.Began.Format(time.RFC3339)))
-		return k, nil
+	if size, hash, err := verify(k.file()); err != nil || size != k.Saved.Bytes || hash != k.Saved.SHA256 {
+		object, err := k.uploaded(ctx, client, to)
+		if err != nil {
+			return nil, err
+		}
+		if object == nil {
+			return nil, o.giveUp(ctx, client, to, k, k.file()+" is not the snapshot that was kept")
+		}
 	}
+	o.Progress(fmt.Sprintf("continuing the upload of %s, which began at %s", to, k.Began.Format(time.RFC3339)))
+	return k, nil
+}
+
+// uploaded returns the object if all of the upload is there, or nil. It may never have been read back.
+func (k *kept) uploaded(ctx context.Context, client *bucket.Client, to bucket.URL) (*bucket.Object, error) {
+	object, err := client.Stat(ctx, to)
+	if errors.Is(err, bucket.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil || object.Metadata[metadataSHA256] != k.Saved.SHA256 {
+		return nil, err
+	}
+	return object, nil
+}
+
+// giveUp removes what is left of an upload. A snapshot that is whole stays in the bucket.
+func (o SaveOptions) giveUp(ctx context.Context, client *bucket.Client, to bucket.URL, k *kept, reason string) error {
 	o.Progress(fmt.Sprintf("giving up the upload of %s: %s", to, reason))
 	if err := client.Abort(ctx, to, k.Upload); err != nil {
-		return nil, err
+		return err
 	}
-	// All of it may be there, and have never been read back.
-	object, err := client.Stat(ctx, to)
-	if err == nil && object.Metadata[metadataSHA256] == k.Saved.SHA256 {
-		err = client.RemoveIfSame(ctx, to, object.Tag)
+	object, err := k.uploaded(ctx, client, to)
+	if err != nil {
+		return err
 	}
-	if err != nil && !errors.Is(err, bucket.ErrNotExist) {
-		return nil, err
+	if object != nil {
+		if err := o.keepWhole(ctx, client, object, k); err != nil {
+			return err
+		}
 	}
-	return nil, k.remove()
+	return k.remove()
+}
+
+// keepWhole removes an object unless it is the snapshot that was sent.
+func (o SaveOptions) keepWhole(ctx context.Context, client *bucket.Client, object *bucket.Object, k *kept) error {
+	var err error = damagedError{fmt.Errorf("it has %d bytes, want %d", object.Bytes, k.Saved.Bytes)}
+	if object.Bytes == k.Saved.Bytes {
+		err = o.readBack(ctx, client, object.URL, object.Tag, &k.Saved)
+	}
+	switch {
+	case err == nil:
+		o.Progress(object.URL.String() + " is whole, and stays")
+	case errors.As(err, &damagedError{}):
+		o.Progress(fmt.Sprintf("removing %s: %s", object.URL, err))
+		err = client.RemoveIfSame(ctx, object.URL, object.Tag)
+	}
+	return err
 }
 
 // mayContinue refuses what is kept for another place than the command is about.
@@ -200,12 +238,13 @@ func (o SaveOptions) keep(ctx context.Context, client *bucket.Client) (*kept, er
 
 // resume uploads what is kept. The object may be there already: a command may have ended before it removed the state.
 func (o SaveOptions) resume(ctx context.Context, client *bucket.Client, to bucket.URL, k *kept) (tag string, err error) {
-	switch object, err := client.Stat(ctx, to); {
-	case err == nil && object.Metadata[metadataSHA256] == k.Saved.SHA256:
+	switch object, err := k.uploaded(ctx, client, to); {
+	case err != nil:
+		return "", err
+	case object != nil:
 		return object.Tag, nil
-	case err == nil:
-		return "", fmt.Errorf("%s exists, and is not overwritten", to)
-	case !errors.Is(err, bucket.ErrNotExist):
+	}
+	if err := refuseExisting(ctx, client, to); err != nil {
 		return "", err
 	}
 	file, err := os.Open(k.file())
@@ -218,7 +257,13 @@ func (o SaveOptions) resume(ctx context.Context, client *bucket.Client, to bucke
 	defer stop()
 	return client.Resume(ctx, to, bucket.Resumable{
 		File: file, Size: k.Saved.Bytes, Metadata: k.Saved.metadata(), Before: k.Upload,
-		Begun: func(begun bucket.Upload) error { k.Upload = begun; return k.write() },
-		Done:  func(bytes int64) { there.Add(bytes) },
+		Begun: func(begun bucket.Upload) error {
+			if k.Upload.ID != "" {
+				o.Progress("sending all parts again: the server no longer has them, or does not list them (s3:ListMultipartUploadParts)")
+			}
+			k.Upload = begun
+			return k.write()
+		},
+		Done: func(bytes int64) { there.Add(bytes) },
 	})
 }

@@ -46,8 +46,8 @@ func interrupted(t *testing.T, s *buckettest.S3, o SaveOptions, after int64) {
 	assert.ElementsMatch(t, []string{keptSnapshot, keptState}, entries(t, o.ResumeDir))
 }
 
-// checkSaved expects a snapshot in the bucket, and nothing else there or in the directory.
-func checkSaved(t *testing.T, s *buckettest.S3, o SaveOptions, saved *Saved) {
+// checkSaved expects a snapshot in the bucket, and nothing else there but earlier ones, and nothing in the directory.
+func checkSaved(t *testing.T, s *buckettest.S3, o SaveOptions, saved *Saved, earlier ...string) {
 	t.Helper()
 	size, hash, err := verify(filepath.Join(s.Folder, strings.TrimPrefix(saved.File, "s3://")))
 	require.NoError(t, err)
@@ -57,7 +57,11 @@ func checkSaved(t *testing.T, s *buckettest.S3, o SaveOptions, saved *Saved) {
 	assert.Empty(t, s.Incomplete(t, "backups"))
 	files, err := List(t.Context(), ListOptions{Directory: o.Directory, Server: s.Server})
 	require.NoError(t, err)
-	assert.Len(t, files, 1)
+	var names []string
+	for _, file := range files {
+		names = append(names, file.File)
+	}
+	assert.ElementsMatch(t, append(earlier, saved.File), names)
 }
 
 func TestAnInterruptedUploadContinues(t *testing.T) {
@@ -88,15 +92,7 @@ func TestAnUploadThatWasNotReadBackIsReadBack(t *testing.T) {
 	endpoint, client, _ := start(t, filepath.Join(t.TempDir(), "etcd"))
 	fill(t, client, 3)
 	o := resuming(t, s, endpoint)
-	ctx, cancel := context.WithCancel(t.Context())
-	o.Progress = func(line string) {
-		if strings.HasPrefix(line, "reading back") {
-			cancel()
-		}
-	}
-	_, err := Save(ctx, o)
-	require.ErrorIs(t, err, context.Canceled)
-	o.Progress = quiet
+	uploadedOnly(t, o)
 	s.Relay.Sent.Store(0)
 	saved, err := Save(t.Context(), o)
 	require.NoError(t, err)
@@ -117,42 +113,47 @@ func TestAnUploadThatWasNotReadBackIsReadBack(t *testing.T) {
 	assert.NoFileExists(t, filepath.Join(s.Folder, "backups", "damaged.db"))
 }
 
+// uploadedOnly interrupts a command when all is in the bucket and nothing was read back.
+func uploadedOnly(t *testing.T, o SaveOptions) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	o.Progress = func(line string) {
+		if strings.HasPrefix(line, "reading back") {
+			cancel()
+		}
+	}
+	_, err := Save(ctx, o)
+	require.ErrorIs(t, err, context.Canceled)
+}
+
+// changed changes what an interrupted command has kept.
+func changed(t *testing.T, o SaveOptions, change func(*kept)) *kept {
+	t.Helper()
+	k, err := readKept(o.ResumeDir)
+	require.NoError(t, err)
+	change(k)
+	require.NoError(t, k.write())
+	return k
+}
+
+func older(k *kept) { k.Began = k.Began.Add(-resumeWithin) }
+
 // TestWhatCannotContinueIsGivenUp tries uploads that are too old, or whose snapshot is damaged. A new snapshot takes the place of the kept one.
 func TestWhatCannotContinueIsGivenUp(t *testing.T) {
-	for name, test := range map[string]struct {
-		// uploaded says that all of it was there, but was not read back.
-		uploaded bool
-		change   func(t *testing.T, k *kept)
-	}{
-		"it is old":                         {change: func(_ *testing.T, k *kept) { k.Began = k.Began.Add(-resumeWithin) }},
-		"the clock went back":               {change: func(_ *testing.T, k *kept) { k.Began = k.Began.Add(time.Hour) }},
-		"the snapshot is damaged":           {change: func(t *testing.T, k *kept) { damage(t, k.file()) }},
-		"the snapshot is missing":           {change: func(t *testing.T, k *kept) { require.NoError(t, os.Remove(k.file())) }},
-		"it is old, and all of it is there": {uploaded: true, change: func(_ *testing.T, k *kept) { k.Began = k.Began.Add(-resumeWithin) }},
+	for name, change := range map[string]func(t *testing.T, k *kept){
+		"it is old":               func(_ *testing.T, k *kept) { older(k) },
+		"the clock went back":     func(_ *testing.T, k *kept) { k.Began = k.Began.Add(time.Hour) },
+		"the snapshot is damaged": func(t *testing.T, k *kept) { damage(t, k.file()) },
+		"the snapshot is missing": func(t *testing.T, k *kept) { require.NoError(t, os.Remove(k.file())) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := buckettest.Start(t, "backups")
 			endpoint, client, _ := start(t, filepath.Join(t.TempDir(), "etcd"))
 			fill(t, client, 3)
 			o := resuming(t, s, endpoint)
-			if test.uploaded {
-				ctx, cancel := context.WithCancel(t.Context())
-				o.Progress = func(line string) {
-					if strings.HasPrefix(line, "reading back") {
-						cancel()
-					}
-				}
-				_, err := Save(ctx, o)
-				require.ErrorIs(t, err, context.Canceled)
-				o.Progress = quiet
-			} else {
-				interrupted(t, s, o, 1<<20)
-				require.Len(t, s.Incomplete(t, "backups"), 1)
-			}
-			k, err := readKept(o.ResumeDir)
-			require.NoError(t, err)
-			test.change(t, k)
-			require.NoError(t, k.write())
+			interrupted(t, s, o, 1<<20)
+			require.Len(t, s.Incomplete(t, "backups"), 1)
+			changed(t, o, func(k *kept) { change(t, k) })
 			revision := put(t, client, "/later", "is in the new snapshot")
 			saved, err := Save(t.Context(), o)
 			require.NoError(t, err)
@@ -160,6 +161,78 @@ func TestWhatCannotContinueIsGivenUp(t *testing.T) {
 			checkSaved(t, s, o, saved)
 		})
 	}
+}
+
+// TestAWholeSnapshotStaysInTheBucket ends commands when all is in the bucket. Then no command may remove it, unless it is damaged.
+func TestAWholeSnapshotStaysInTheBucket(t *testing.T) {
+	s := buckettest.Start(t, "backups")
+	endpoint, client, _ := start(t, filepath.Join(t.TempDir(), "etcd"))
+	fill(t, client, 3)
+	// The names of two commands in the same second would be the same.
+	const name = "/etcd-20260101T000000Z.db"
+	begin := func(t *testing.T, folder string) (o SaveOptions, first string) {
+		o = resuming(t, s, endpoint)
+		o.Directory += folder
+		first = o.Directory + name
+		before := o
+		before.Directory, before.File = "", first
+		uploadedOnly(t, before)
+		return o, first
+	}
+	for reason, lose := range map[string]func(t *testing.T, k *kept){
+		"missing": func(t *testing.T, k *kept) { require.NoError(t, os.Remove(k.file())) },
+		"damaged": func(t *testing.T, k *kept) { damage(t, k.file()) },
+	} {
+		t.Run("the kept snapshot is "+reason, func(t *testing.T) {
+			o, first := begin(t, "/"+reason)
+			changed(t, o, func(k *kept) { lose(t, k) })
+			saved, err := Save(t.Context(), o)
+			require.NoError(t, err)
+			assert.Equal(t, first, saved.File, "the command before saved it")
+			checkSaved(t, s, o, saved)
+		})
+	}
+	for reason, change := range map[string]func(k *kept){
+		"old":         older,
+		"from-future": func(k *kept) { k.Began = k.Began.Add(time.Hour) },
+	} {
+		t.Run("it is "+reason, func(t *testing.T) {
+			o, first := begin(t, "/"+reason)
+			changed(t, o, change)
+			revision := put(t, client, "/later", reason)
+			saved, err := Save(t.Context(), o)
+			require.NoError(t, err)
+			assert.Equal(t, revision, saved.Revision, "a new snapshot")
+			checkSaved(t, s, o, saved, first)
+		})
+	}
+	t.Run("it is old, and damaged there", func(t *testing.T) {
+		o, first := begin(t, "/damaged-there")
+		changed(t, o, older)
+		damage(t, filepath.Join(s.Folder, strings.TrimPrefix(first, "s3://")))
+		saved, err := Save(t.Context(), o)
+		require.NoError(t, err)
+		checkSaved(t, s, o, saved)
+	})
+	t.Run("it is old, and has a name of its own", func(t *testing.T) {
+		o, first := begin(t, "/one-name")
+		o.Directory, o.File = "", first
+		changed(t, o, older)
+		_, err := Save(t.Context(), o)
+		require.EqualError(t, err, first+" exists, and is not overwritten")
+		files, err := List(t.Context(), ListOptions{Directory: strings.TrimSuffix(first, name), Server: s.Server})
+		require.NoError(t, err)
+		assert.Len(t, files, 1)
+	})
+}
+
+// A command may end at any time. Without its state, a snapshot is of no upload.
+func TestTheStateOfAnUploadEndsBeforeItsSnapshot(t *testing.T) {
+	k := &kept{dir: t.TempDir()}
+	require.NoError(t, os.MkdirAll(filepath.Join(k.dir, keptState, "full"), 0o700))
+	require.NoError(t, os.WriteFile(k.file(), nil, 0o600))
+	require.Error(t, k.remove())
+	assert.FileExists(t, k.file())
 }
 
 func TestADirectoryIsForOneUpload(t *testing.T) {

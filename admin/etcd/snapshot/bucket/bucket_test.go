@@ -11,9 +11,12 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -232,6 +235,47 @@ func TestAnUploadThatTheServerLostBeginsAnew(t *testing.T) {
 	assert.Equal(t, content, stored)
 }
 
+// The right to list parts is optional.
+func TestAnUploadWhosePartsCannotBeListedBeginsAnew(t *testing.T) {
+	s := buckettest.Start(t, "backups")
+	there, err := url.Parse(s.Server.Endpoint)
+	require.NoError(t, err)
+	transport, err := s.Server.Transport()
+	require.NoError(t, err)
+	t.Cleanup(transport.CloseIdleConnections)
+	proxy := &httputil.ReverseProxy{Transport: transport, Rewrite: func(r *httputil.ProxyRequest) {
+		r.Out.URL.Scheme, r.Out.URL.Host = there.Scheme, there.Host // the signature is for the Host of the client
+	}}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodGet && r.URL.Query().Has("uploadId") {
+			w.WriteHeader(http.StatusForbidden)
+			fmt.Fprint(w, "<Error><Code>AccessDenied</Code></Error>")
+			return
+		}
+		proxy.ServeHTTP(w, r)
+	}))
+	t.Cleanup(server.Close)
+	client := connect(t, bucket.Server{Endpoint: server.URL, Region: s.Server.Region})
+	u := parse(t, "s3://backups/a.db")
+	file, content := newFile(t, 1000)
+	var begun []bucket.Upload
+	failed := errors.New("the command ended")
+	r := bucket.Resumable{
+		File: file, Size: 1000, Done: func(int64) {},
+		Begun: func(upload bucket.Upload) error { begun = append(begun, upload); return failed },
+	}
+	_, err = client.Resume(t.Context(), u, r)
+	require.ErrorIs(t, err, failed)
+	failed, r.Before = nil, begun[0]
+	_, err = client.Resume(t.Context(), u, r)
+	require.NoError(t, err)
+	assert.Len(t, begun, 2)
+	stored, err := os.ReadFile(filepath.Join(s.Folder, "backups", "a.db"))
+	require.NoError(t, err)
+	assert.Equal(t, content, stored)
+	assert.Empty(t, s.Incomplete(t, "backups"), "parts are left")
+}
+
 func TestAnAbortedUploadLeavesNothing(t *testing.T) {
 	s := buckettest.Start(t, "backups")
 	client := connect(t, s.Server)
@@ -248,6 +292,54 @@ func TestAnAbortedUploadLeavesNothing(t *testing.T) {
 	assert.Empty(t, s.Incomplete(t, "backups"))
 	require.NoError(t, client.Abort(t.Context(), u, upload), "once more")
 	require.NoError(t, client.Abort(t.Context(), u, bucket.Upload{}), "none")
+}
+
+// lateParts is an S3 server that has one upload. Parts that were on their way bring it back some times after it was aborted.
+type lateParts struct {
+	mutex  sync.Mutex
+	exists bool
+	// late is how many more parts arrive, each at the second list after the upload was aborted.
+	late, lists int
+	aborted     []string
+}
+
+func (l *lateParts) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	l.mutex.Lock()
+	defer l.mutex.Unlock()
+	switch {
+	case r.Method == http.MethodDelete && l.exists && r.URL.Query().Get("uploadId") == "mine":
+		l.exists, l.lists = false, 0
+		l.aborted = append(l.aborted, r.URL.Path)
+		w.WriteHeader(http.StatusNoContent)
+	case r.Method == http.MethodGet && r.URL.Query().Has("uploads"):
+		if l.lists++; l.lists == 2 && l.late > 0 {
+			l.late--
+			l.exists = true
+		}
+		const upload = "<Upload><Key>%s</Key><UploadId>%s</UploadId><Initiated>2026-01-01T00:00:00Z</Initiated></Upload>"
+		uploads := fmt.Sprintf(upload, "a.db", "of-another-command") + fmt.Sprintf(upload, "a.db.bak", "mine")
+		if l.exists {
+			uploads += fmt.Sprintf(upload, "a.db", "mine")
+		}
+		fmt.Fprintf(w, "<ListMultipartUploadsResult><IsTruncated>false</IsTruncated>%s</ListMultipartUploadsResult>", uploads)
+	default:
+		w.WriteHeader(http.StatusNotFound)
+		fmt.Fprint(w, "<Error><Code>NoSuchUpload</Code></Error>")
+	}
+}
+
+// S3 accepts parts that were on their way when their upload was aborted, and asks clients to abort again.
+func TestAnUploadIsAbortedAgainIfPartsArriveLate(t *testing.T) {
+	s3 := &lateParts{exists: true, late: 2}
+	server := httptest.NewServer(s3)
+	t.Cleanup(server.Close)
+	buckettest.SetCredentials(t, "a", "another-secret")
+	client := connect(t, bucket.Server{Endpoint: server.URL})
+	require.NoError(t, client.Abort(t.Context(), parse(t, "s3://backups/a.db"), bucket.Upload{ID: "mine"}))
+	s3.mutex.Lock()
+	defer s3.mutex.Unlock()
+	assert.False(t, s3.exists, "parts are left")
+	assert.Equal(t, []string{"/backups/a.db", "/backups/a.db", "/backups/a.db"}, s3.aborted)
 }
 
 // A killed command cannot remove its parts.

@@ -17,9 +17,8 @@ import (
 // ErrNotExist is that of an object that does not exist.
 var ErrNotExist = errors.New("it does not exist")
 
-// rights are those that the commands need, in the names of S3.
-const rights = "s3:ListBucket, s3:GetObject, s3:PutObject, s3:DeleteObject, s3:AbortMultipartUpload, s3:ListBucketMultipartUploads " +
-	"and, with --resume-dir, s3:ListMultipartUploadParts"
+// rights are those that the commands need, in the names of S3. To continue an upload takes s3:ListMultipartUploadParts, too.
+const rights = "s3:ListBucket, s3:GetObject, s3:PutObject, s3:DeleteObject, s3:AbortMultipartUpload and s3:ListBucketMultipartUploads"
 
 // explain returns an error of one line that says what a person can do.
 func (c *Client) explain(u URL, err error) error {

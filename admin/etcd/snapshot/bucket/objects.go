@@ -110,23 +110,32 @@ func (c *Client) Put(ctx context.Context, u URL, file *os.File, size int64, meta
 	return info.ETag, nil
 }
 
-// abort removes the parts of an upload that failed, also if the context has ended. A part that was on its way can arrive after its upload
-// was aborted, and bring the upload back, so abort looks again. What it cannot remove, a later run removes (RemoveParts).
+// abort removes the parts of uploads to an object that failed, also if the context has ended.
 func (c *Client) abort(ctx context.Context, u URL) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanTimeout)
 	defer cancel()
+	c.abortUntilGone(ctx, u, func(string) bool { return true })
+}
+
+// abortUntilGone aborts uploads to an object until several lists in a row have none of them. S3 may still accept a part that was on its way
+// when its upload was aborted, and asks clients to abort again. What remains after the context has ended, a later run removes (RemoveParts).
+func (c *Client) abortUntilGone(ctx context.Context, u URL, match func(id string) bool) {
 	const rounds, pause = 3, 500 * time.Millisecond
 	for empty := 0; empty < rounds; empty++ {
+		var ids []string
 		for upload := range c.quick.ListIncompleteUploads(ctx, u.Bucket, u.Key, true) {
 			if upload.Err != nil {
 				return
 			}
-			if upload.Key == u.Key {
-				empty = -1
+			if upload.Key == u.Key && match(upload.UploadID) {
+				ids = append(ids, upload.UploadID)
 			}
 		}
-		if err := c.quick.RemoveIncompleteUpload(ctx, u.Bucket, u.Key); err != nil {
-			return
+		for _, id := range ids {
+			empty = -1
+			if err := (minio.Core{Client: c.quick}).AbortMultipartUpload(ctx, u.Bucket, u.Key, id); err != nil && !isNoUpload(err) {
+				return
+			}
 		}
 		select {
 		case <-ctx.Done():

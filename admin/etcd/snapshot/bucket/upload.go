@@ -44,8 +44,13 @@ type Resumable struct {
 
 // Resume uploads a file in parts. It continues the upload from before if the server still has it, and sends only the parts that are missing
 // or have another hash. If it fails, the parts stay for the next attempt, or for [Client.Abort]. It returns the tag of the object.
+//
+// If the credentials may not list parts, it begins a new upload: that right is optional.
 func (c *Client) Resume(ctx context.Context, u URL, r Resumable) (tag string, err error) {
 	there, upload, err := c.parts(ctx, u, r.Before)
+	if isDenied(err) {
+		upload, err = Upload{}, c.Abort(ctx, u, r.Before)
+	}
 	if err == nil && upload.ID == "" {
 		upload, err = c.begin(ctx, u, r)
 	}
@@ -117,9 +122,13 @@ func (c *Client) parts(ctx context.Context, u URL, upload Upload) (map[int]minio
 	}
 }
 
-func isNoUpload(err error) bool {
+func isNoUpload(err error) bool { return hasCode(err, minio.NoSuchUpload) }
+
+func isDenied(err error) bool { return hasCode(err, minio.AccessDenied) }
+
+func hasCode(err error, code string) bool {
 	var answer minio.ErrorResponse
-	return errors.As(err, &answer) && answer.Code == minio.NoSuchUpload
+	return errors.As(err, &answer) && answer.Code == code
 }
 
 // sendPart returns the tag of a part, which it sends unless it is there. With some encryptions of a server, tags are no hashes: then it
@@ -144,14 +153,17 @@ func (c *Client) sendPart(
 	return part.ETag, err
 }
 
-// Abort removes the parts of an upload, if there are any.
+// Abort removes the parts of an upload, if there are any, and those that were on their way.
 func (c *Client) Abort(ctx context.Context, u URL, upload Upload) error {
 	if upload.ID == "" {
 		return nil
 	}
+	ctx, cancel := context.WithTimeout(ctx, cleanTimeout)
+	defer cancel()
 	err := minio.Core{Client: c.quick}.AbortMultipartUpload(ctx, u.Bucket, u.Key, upload.ID)
-	if isNoUpload(err) {
-		return nil
+	if err != nil && !isNoUpload(err) {
+		return c.explain(u, err)
 	}
-	return c.explain(u, err)
+	c.abortUntilGone(ctx, u, func(id string) bool { return id == upload.ID })
+	return nil
 }
