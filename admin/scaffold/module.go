@@ -21,6 +21,7 @@ import (
 
 	"golang.org/x/mod/modfile"
 
+	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/version"
 )
 
@@ -78,6 +79,9 @@ func Open(folder string) (*Module, error) {
 		}
 		name := filepath.Base(filepath.Dir(file))
 		if group := groupName.FindSubmatch(doc); group != nil && apiVersion.MatchString(name) {
+			if problems := validation.IsDNS1123Subdomain(string(group[1])); len(problems) > 0 {
+				return nil, fmt.Errorf("%s: +groupName=%s names no API group: %s", file, group[1], problems[0])
+			}
 			m.Group, m.Versions = string(group[1]), append(m.Versions, name)
 		}
 	}

@@ -155,7 +155,7 @@ func (m *Module) nameGroup(in *source) {
 		return
 	}
 	name := ""
-	for part := range strings.SplitSeq(label, "-") {
+	for part := range strings.FieldsFuncSeq(label, func(c rune) bool { return c == '-' }) { // a label may have several dashes in a row
 		name += strings.ToUpper(part[:1]) + part[1:]
 	}
 	if !token.IsIdentifier(name) {
