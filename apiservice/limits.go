@@ -21,8 +21,15 @@ import (
 )
 
 // limits are those of the values of a kind, which its author writes as markers in comments, such as +k8s:validation:maximum=10. openapi-gen
-// writes them into the schema. The rest of a schema needs no check here: objects have been decoded into Go types. nil has no limits.
-type limits struct{ schema *validate.SchemaValidator }
+// writes them into the schema. The types in a schema need no check here: objects have been decoded into Go types. nil has no limits.
+//
+// Some of what a schema can say is not enforced: required fields, formats, rules in CEL (+k8s:validation:cel), the keys of lists (+listType),
+// limits in anyOf, oneOf and not, and limits inside of a type that refers to itself, from the second level on. No limit applies to a field
+// that is absent or null. A null in a list or a map is a value.
+type limits struct {
+	schema    *spec.Schema
+	validator *validate.SchemaValidator
+}
 
 // newLimits returns the limits of objects that have the type of an example.
 func newLimits(all map[string]common.OpenAPIDefinition, example runtime.Object) *limits {
@@ -31,7 +38,7 @@ func newLimits(all map[string]common.OpenAPIDefinition, example runtime.Object) 
 	if limited == nil {
 		return nil
 	}
-	return &limits{validate.NewSchemaValidator(limited, nil, "", strfmt.Default)}
+	return &limits{limited, validate.NewSchemaValidator(limited, nil, "", strfmt.Default)}
 }
 
 // validate returns what exceeds a limit.
@@ -69,14 +76,43 @@ func (l *limits) exceeded(object runtime.Object) (map[string]*openapierrors.Vali
 	if err != nil {
 		return nil, err
 	}
+	dropNullFields(content, l.schema)
 	found := map[string]*openapierrors.Validation{}
-	for _, reason := range l.schema.Validate(content).Errors {
+	for _, reason := range l.validator.Validate(content).Errors {
 		// Other errors only say that an allOf has one of these.
 		if e, ok := errors.AsType[*openapierrors.Validation](reason); ok {
 			found[fmt.Sprintf("%s %d %#v", e.Name, e.Code(), e.Value)] = e
 		}
 	}
 	return found, nil
+}
+
+// dropNullFields removes the fields of a schema that are null, as kube-apiserver does for custom resources. A nil pointer without omitempty is
+// null, which no enum has.
+func dropNullFields(value any, s *spec.Schema) {
+	switch value := value.(type) {
+	case map[string]any:
+		for name, inside := range value {
+			property, ok := s.Properties[name]
+			switch {
+			case ok && inside == nil:
+				delete(value, name)
+			case ok:
+				dropNullFields(inside, &property)
+			case s.AdditionalProperties != nil:
+				dropNullFields(inside, s.AdditionalProperties.Schema)
+			}
+		}
+	case []any:
+		if s.Items != nil {
+			for _, inside := range value {
+				dropNullFields(inside, s.Items.Schema)
+			}
+		}
+	}
+	for i := range s.AllOf {
+		dropNullFields(value, &s.AllOf[i])
+	}
 }
 
 // fieldErrors returns the errors that custom resources have for the same limits, ordered by fields. Lengths are in characters, which

@@ -13,6 +13,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/kube-openapi/pkg/common"
 	"k8s.io/kube-openapi/pkg/util"
@@ -96,6 +97,44 @@ func TestLimitsOfTheSchemaHold(t *testing.T) {
 			assert.Equal(t, test.want, got)
 		})
 	}
+}
+
+// boat has pointers without omitempty, which are null in JSON if they are nil.
+type boat struct {
+	metav1.TypeMeta
+	metav1.ObjectMeta
+	Hull  *string            `json:"hull"`
+	Sails []*string          `json:"sails"`
+	Ropes map[string]*string `json:"ropes"`
+	Masts []mast             `json:"masts"`
+}
+
+type mast struct {
+	Form *string `json:"form"`
+}
+
+func (b *boat) DeepCopyObject() runtime.Object { return new(*b) }
+
+func TestNoLimitAppliesToANullField(t *testing.T) {
+	form := spec.Schema{SchemaProps: spec.SchemaProps{Type: []string{"string"}, Enum: []any{"Long", "Round"}}}
+	listOf := func(s spec.Schema) spec.Schema {
+		return spec.Schema{SchemaProps: spec.SchemaProps{Type: []string{"array"}, Items: &spec.SchemaOrArray{Schema: &s}}}
+	}
+	l := newLimits(map[string]common.OpenAPIDefinition{
+		util.GetCanonicalTypeName(&boat{}): {Schema: object(map[string]spec.Schema{
+			"hull": form, "sails": listOf(form),
+			"ropes": {SchemaProps: spec.SchemaProps{AdditionalProperties: &spec.SchemaOrBool{Allows: true, Schema: &form}}},
+			"masts": listOf(spec.Schema{SchemaProps: spec.SchemaProps{Ref: spec.MustCreateRef("example.com/v1.Mast")}}),
+		})},
+		"example.com/v1.Mast": {Schema: object(map[string]spec.Schema{"form": {SchemaProps: spec.SchemaProps{AllOf: []spec.Schema{form}}}})},
+	}, &boat{})
+	assert.Empty(t, l.validate(&boat{Masts: []mast{{}}}))
+	wrong := new("Square")
+	var fields []string
+	for _, err := range l.validate(&boat{Hull: wrong, Sails: []*string{nil}, Ropes: map[string]*string{"a": nil}, Masts: []mast{{}, {wrong}}}) {
+		fields = append(fields, err.Field)
+	}
+	assert.Equal(t, []string{"hull", "masts[1].form", "ropes.a", "sails[0]"}, fields)
 }
 
 // An author may lower a limit that objects exceed already.
