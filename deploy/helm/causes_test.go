@@ -87,6 +87,21 @@ var causeCases = map[string]struct {
 		},
 		fires: map[string]map[string]string{"TripodStorageDown": {"backend": "core"}},
 	},
+	"one replica does not reach etcd, and Prometheus does not reach the other": {
+		change: func(s series) {
+			s.of("a:1", "core", "1x30", "1x30")
+			maps.DeleteFunc(s, func(name, _ string) bool { return strings.Contains(name, `instance="d:1"`) })
+			s.etcd("core", "c:1", "1x30")
+		},
+		fires: map[string]map[string]string{"TripodReplicaDown": {"backend": "core", "instance": "a:1"}},
+	},
+	"the etcd of core is away, and Prometheus reaches one replica and no aggregator": {
+		change: func(s series) {
+			maps.DeleteFunc(s, func(name, _ string) bool { return !strings.Contains(name, `instance="c:1"`) })
+			s.etcd("core", "c:1", "1x30")
+		},
+		fires: map[string]map[string]string{"TripodStorageDown": {"backend": "core"}},
+	},
 	"one of two replicas does not reach etcd": {
 		change: func(s series) {
 			s.of("a:1", "core", "1x30", "1x30")

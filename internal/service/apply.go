@@ -18,6 +18,7 @@ import (
 	"github.com/tripod-k8s/tripod/internal/admission/loopback"
 	"github.com/tripod-k8s/tripod/internal/service/auditlog"
 	"github.com/tripod-k8s/tripod/internal/service/settings"
+	"github.com/tripod-k8s/tripod/internal/storage/etcdclient"
 	"github.com/tripod-k8s/tripod/internal/storage/watchresume"
 )
 
@@ -80,6 +81,9 @@ func (o *Options) applyEtcd(config *genericapiserver.Config) error {
 // ApplyTripodTo applies what kube-apiserver does not have to a configuration made from kube-apiserver's options.
 func (o *Options) ApplyTripodTo(config *genericapiserver.Config) error {
 	config.Flagz = o.Flagz
+	if err := etcdclient.ApplyMonitors(config); err != nil {
+		return err
+	}
 	if err := watchresume.Apply(config, o.Etcd); err != nil {
 		return err
 	}
