@@ -182,7 +182,7 @@ func (r *resizer) mayRecreate(ctx context.Context, set *appsv1.StatefulSet) erro
 		err = sets.Delete(ctx, r.set, orphaning(set, trial...))
 	}
 	if err != nil {
-		return fmt.Errorf("another number of members needs a new StatefulSet beside the pods, which the API server does not accept: %w", err)
+		return notRecreated(err)
 	}
 	return nil
 }

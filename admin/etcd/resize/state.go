@@ -120,6 +120,11 @@ func (r *resizer) checkNew(ctx context.Context, members int) error {
 
 func (r *resizer) checkPod(ctx context.Context, ordinal int) error {
 	pod, err := r.Client.CoreV1().Pods(r.Namespace).Get(ctx, r.member(ordinal), metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		if quota := r.checkQuota(ctx); quota != nil {
+			return fmt.Errorf("the pod %s is missing: %w", r.member(ordinal), quota)
+		}
+	}
 	if err != nil {
 		return fmt.Errorf("cannot get the pod of a member: %w", err)
 	}

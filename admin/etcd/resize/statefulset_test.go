@@ -6,13 +6,16 @@ package resize
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -68,6 +71,35 @@ func TestAStatefulSetThatCannotBeMadeAnewStays(t *testing.T) {
 			require.NoError(t, c.resize(t.Context(), c.options(1)), "the number is the same")
 		})
 	}
+}
+
+// TestAQuotaThatIsInTheWayIsNamed tries a quota of StatefulSets, and one of pods.
+func TestAQuotaThatIsInTheWayIsNamed(t *testing.T) {
+	const exceeded = "exceeded quota: compute, requested: %[1]s=1, used: %[1]s=1, limited: %[1]s=1"
+	sets := fmt.Sprintf(exceeded, "count/statefulsets.apps")
+	c := newCluster(t, 1, false)
+	c.client.PrependReactor("create", "statefulsets", func(clienttesting.Action) (bool, runtime.Object, error) {
+		return true, nil, apierrors.NewForbidden(setsResource.GroupResource(), setName, errors.New(sets))
+	})
+	refused(t, c, c.options(3), "another number of members needs a second StatefulSet for a moment, and the ResourceQuota compute has no room for it "+
+		"(requested: count/statefulsets.apps=1, used: count/statefulsets.apps=1, limited: count/statefulsets.apps=1): raise it until the resize has ended")
+
+	all, err := c.find(t.Context(), c.options(3))
+	require.NoError(t, err)
+	require.EqualError(t, all[0].checkPod(t.Context(), 1), `cannot get the pod of a member: pods "tripod-etcd-1" not found`)
+	event := func(name string, at time.Time, message string) {
+		require.NoError(t, c.client.Tracker().Add(&corev1.Event{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: name}, Reason: "FailedCreate", LastTimestamp: metav1.NewTime(at),
+			InvolvedObject: corev1.ObjectReference{Kind: "StatefulSet", Name: setName}, Message: message,
+		}))
+	}
+	now := time.Now()
+	event("a", now, "create Pod tripod-etcd-1 in StatefulSet tripod-etcd failed error: pods \"tripod-etcd-1\" is forbidden: "+fmt.Sprintf(exceeded, "pods"))
+	event("b", now.Add(-time.Hour), "of another reason")
+	require.EqualError(t, all[0].checkPod(t.Context(), 1),
+		"the pod tripod-etcd-1 is missing: the ResourceQuota compute has no room for it (requested: pods=1, used: pods=1, limited: pods=1)")
+	event("c", now.Add(time.Hour), "of another reason")
+	require.ErrorContains(t, all[0].checkPod(t.Context(), 1), "not found", "the quota is no longer the reason")
 }
 
 // TestARightThatEndsMeanwhileLosesNoStatefulSet takes the right away after the first look at it.
