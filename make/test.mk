@@ -3,11 +3,13 @@
 
 ##@ Test
 
-# Each run ends with its own summary. The last one counts the tests of all of them.
+# Each run ends with its own summary. The last one counts the tests of all of them. With TESTS, the other integration tests have no results.
 .PHONY: test
 test: test-unit test-integration ## Run all tests; builds what they need.
+ifndef TESTS
 	@echo 'Unit and integration tests together:'
 	@$(TOOLS)/gotestsum --format none $(GOTESTSUM_SAYS) --raw-command -- cat $(BIN)/test-unit.json $(BIN)/test-waiting.json $(BIN)/test-busy.json
+endif
 
 # Those that take longest start first. Some of them wait more than they compute, so three run at a time. The tests of the chart run helm 850 times:
 # beside the integration tests, each of which has a dozen processes at work, they once took over half an hour instead of two minutes.
