@@ -74,13 +74,13 @@ func underRequests(t *testing.T, component string, i int) {
 	clients := traffic.Start(t, traffic.Options{Customs: customs, Rate: 40, Workers: 20, Watchers: 40}, tripod.Admin())
 	clients.Progress(t, 100)
 	name := pods(t, component)[i].Name
-	leads := false
-	if component == release.Etcd {
-		var err error
-		leads, err = tripod.Leads(t.Context(), name)
-		require.NoError(t, err)
-	}
-	evict(t, component, name)
+	leads := false // when it is evicted: until then, another member may take over
+	evict(t, component, name, func(ctx context.Context) (err error) {
+		if component == release.Etcd {
+			leads, err = tripod.Leads(ctx, name)
+		}
+		return err
+	})
 	clients.Progress(t, 200)
 	clients.Finish(t)
 	if leads {
@@ -92,8 +92,9 @@ func underRequests(t *testing.T, component string, i int) {
 	clients.SawAll(t)
 }
 
-// evict evicts a pod, expects that no second one may go meanwhile, and returns when the component has all of its pods.
-func evict(t *testing.T, component, name string) {
+// evict evicts a pod, expects that no second one may go meanwhile, and returns when the component has all of its pods. It calls look just
+// before each attempt.
+func evict(t *testing.T, component, name string, look func(context.Context) error) {
 	t.Helper()
 	require.NoError(t, progress.Step("evict "+name, func() error {
 		ready := func(ctx context.Context) error { return isReady(ctx, component) }
@@ -103,6 +104,9 @@ func evict(t *testing.T, component, name string) {
 		before := pods(t, component)
 		// Budgets follow pods a moment later.
 		evicted := func(ctx context.Context) error {
+			if err := look(ctx); err != nil {
+				return err
+			}
 			return tripod.Host.Client.CoreV1().Pods(tripod.Namespace).EvictV1(ctx, &policyv1.Eviction{ObjectMeta: metav1.ObjectMeta{Name: name}})
 		}
 		if err := framework.Poll(t.Context(), "the budget allows it", evicted); err != nil {
@@ -162,7 +166,7 @@ func handsOver(t *testing.T, component string) {
 		}
 		return err
 	})
-	evict(t, component, before)
+	evict(t, component, before, func(context.Context) error { return nil })
 	framework.Eventually(t, "another one works", func(ctx context.Context) error {
 		now, err := worker(ctx)
 		if err == nil && (now == before || now == "") {
