@@ -5,6 +5,8 @@ package main
 
 import (
 	"fmt"
+	"os"
+	"path/filepath"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -49,6 +51,23 @@ func TestTheTableOfWhatWorksTogetherFollowsTheVersions(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, table("1.38", "1.37", "1.35", "1.38", "1.34", "1.37", "1.35", "1.38", "1.34", "1.37",
 		"1.37", "1.38", "1.36", "1.37", "3.7.5", "3.6.17"), text)
+}
+
+func TestOneVersionOfEtcdIsAnError(t *testing.T) {
+	t.Chdir(t.TempDir())
+	write := func(file, text string) {
+		require.NoError(t, os.MkdirAll(filepath.Dir(file), 0o700))
+		require.NoError(t, os.WriteFile(file, []byte(text), 0o600))
+	}
+	required := "module a\n\nrequire (\n\tgo.etcd.io/etcd/server/v3 v3.7.5\n\tk8s.io/kubernetes v1.38.1\n)\n"
+	write("go.mod", required)
+	write("docs/conformance.md", "| all | 470 | **460** of 470 | **460** of 470 | **459** of 470 |\n")
+	_, err := look()
+	require.EqualError(t, err, `go.mod and kube/*/go.mod require k8s.io/kubernetes "1.38" and 1 versions of go.etcd.io/etcd/server/v3, and pages `+
+		"need two: add the older version, or change hack/doc-versions and docs/kubernetes-versions.md")
+	write("kube/1.37/go.mod", required)
+	_, err = look()
+	require.NoError(t, err)
 }
 
 func TestADifferenceNamesItsLine(t *testing.T) {
