@@ -5,6 +5,7 @@ package usage
 
 import (
 	"context"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -13,8 +14,11 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 )
 
@@ -47,4 +51,38 @@ func TestAFailureThatClientGoRepeatsIsRecorded(t *testing.T) {
 	server.Close()
 	require.Error(t, get(t.Context()))
 	assert.Greater(t, len(c.Failures()), 1, "a connection that is refused is one")
+}
+
+func TestAFailureHasTheMessageOfItsStatus(t *testing.T) {
+	const message = "etcdserver: request timed out, possibly due to previous leader failure"
+	large := strings.Repeat("x", 2*maxReason)
+	status, err := runtime.Encode(scheme.Codecs.LegacyCodec(corev1.SchemeGroupVersion), &metav1.Status{
+		Status: metav1.StatusFailure, Message: message, Code: http.StatusInternalServerError,
+	})
+	require.NoError(t, err)
+	for name, test := range map[string]struct{ body, want string }{
+		"a Status":      {string(status), "500 Internal Server Error: " + message},
+		"no Status":     {"http: the backend is away\n", "500 Internal Server Error"},
+		"a long answer": {large, "500 Internal Server Error"},
+		"nothing":       {"", "500 Internal Server Error"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+				w.WriteHeader(http.StatusInternalServerError)
+				_, _ = w.Write([]byte(test.body))
+			}))
+			t.Cleanup(server.Close)
+			var failures []string
+			a := &attempts{next: http.DefaultTransport, failed: func(of string, err error) { failures = append(failures, of+": "+err.Error()) }}
+			req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, server.URL+"/api", nil)
+			require.NoError(t, err)
+			answer, err := a.RoundTrip(req)
+			require.NoError(t, err)
+			body, err := io.ReadAll(answer.Body)
+			require.NoError(t, err)
+			require.NoError(t, answer.Body.Close())
+			assert.Equal(t, test.body, string(body), "the client reads all of it")
+			assert.Equal(t, []string{"POST /api: " + test.want}, failures)
+		})
+	}
 }
