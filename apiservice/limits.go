@@ -23,9 +23,9 @@ import (
 // limits are those of the values of a kind, which its author writes as markers in comments, such as +k8s:validation:maximum=10. openapi-gen
 // writes them into the schema. The types in a schema need no check here: objects have been decoded into Go types. nil has no limits.
 //
-// Some of what a schema can say is not enforced: required fields, formats, rules in CEL (+k8s:validation:cel), the keys of lists (+listType),
-// limits in anyOf, oneOf and not, and limits inside of a type that refers to itself, from the second level on. No limit applies to a field
-// that is absent or null. A null in a list or a map is a value.
+// Some of what a schema can say is not enforced: required fields, formats, rules in CEL (+k8s:validation:cel), the keys of lists
+// (+listType), limits in anyOf, oneOf and not, and limits inside of a type that refers to itself, from the second level on. No limit
+// applies to a field that is absent or null. A null in a list or a map is a value.
 type limits struct {
 	schema    *spec.Schema
 	validator *validate.SchemaValidator
@@ -87,8 +87,8 @@ func (l *limits) exceeded(object runtime.Object) (map[string]*openapierrors.Vali
 	return found, nil
 }
 
-// dropNullFields removes the fields of a schema that are null, as kube-apiserver does for custom resources. A nil pointer without omitempty is
-// null, which no enum has.
+// dropNullFields removes the fields of a schema that are null, as kube-apiserver does for custom resources. A nil pointer without omitempty
+// is null, which no enum has.
 func dropNullFields(value any, s *spec.Schema) {
 	switch value := value.(type) {
 	case map[string]any:

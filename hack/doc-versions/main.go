@@ -116,8 +116,8 @@ func look() (*facts, error) {
 		}
 	}
 	if f.minor == "" || len(f.etcds) < 2 { // pages have a column for the newer version, and one for the older
-		return nil, fmt.Errorf("go.mod and kube/*/go.mod require k8s.io/kubernetes %q and %d versions of go.etcd.io/etcd/server/v3, and pages need "+
-			"two: add the older version, or change hack/doc-versions and %s", f.minor, len(f.etcds), versionsPage)
+		return nil, fmt.Errorf("go.mod and kube/*/go.mod require k8s.io/kubernetes %q and %d versions of go.etcd.io/etcd/server/v3, and pages "+
+			"need two: add the older version, or change hack/doc-versions and %s", f.minor, len(f.etcds), versionsPage)
 	}
 	page, err := os.ReadFile("docs/conformance.md")
 	if err != nil {

@@ -49,7 +49,8 @@ func (r *resizer) checkQuota(ctx context.Context) error {
 func notRecreated(err error) error {
 	if apierrors.IsForbidden(err) {
 		if quota := quotaIn(err.Error()); quota != nil {
-			return fmt.Errorf("another number of members needs a second StatefulSet for a moment, and %w: raise it until the resize has ended", quota)
+			return fmt.Errorf("another number of members needs a second StatefulSet for a moment, and %w: raise it until the resize has ended",
+				quota)
 		}
 	}
 	return fmt.Errorf("another number of members needs a new StatefulSet beside the pods, which the API server does not accept: %w", err)

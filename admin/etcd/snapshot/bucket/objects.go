@@ -118,7 +118,7 @@ func (c *Client) abort(ctx context.Context, u URL) {
 }
 
 // abortUntilGone aborts uploads to an object until several lists in a row have none of them. S3 may still accept a part that was on its way
-// when its upload was aborted, and asks clients to abort again. What remains after the context has ended, a later run removes (RemoveParts).
+// when its upload was aborted, and asks clients to abort again. If the context ends first, RemoveParts of a later run removes the rest.
 func (c *Client) abortUntilGone(ctx context.Context, u URL, match func(id string) bool) {
 	const rounds, pause = 3, 500 * time.Millisecond
 	for empty := 0; empty < rounds; empty++ {
