@@ -62,7 +62,7 @@ func Listen(ctx context.Context, options Options) (*Server, error) {
 		return nil, fmt.Errorf("cannot serve the console: %w; --port 0 takes a free port", err)
 	}
 	guard := access.New(listener.Addr().String(), options.Used)
-	shown := access.NewPlaces(maxRequests).Bound(pages.New(client, pages.Options{Services: options.Services}))
+	shown := access.NewPlaces(maxRequests, maxConnections).Bound(pages.New(client, pages.Options{Services: options.Services}))
 	return &Server{listener: netutil.LimitListener(listener, maxConnections), guard: guard, server: newHTTPServer(guard.Wrap(shown))}, nil
 }
 

@@ -6,6 +6,7 @@ package console
 import (
 	"context"
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"net"
 	"net/http"
@@ -14,18 +15,24 @@ import (
 	"time"
 
 	"github.com/spf13/pflag"
-	"golang.org/x/net/http2"
-	"golang.org/x/net/netutil"
+	"golang.org/x/sync/errgroup"
 
 	"k8s.io/client-go/rest"
 	"k8s.io/klog/v2"
 
+	"github.com/tripod-k8s/tripod/console/connections"
 	"github.com/tripod-k8s/tripod/console/signin"
+	"github.com/tripod-k8s/tripod/internal/hop/addresses"
 	"github.com/tripod-k8s/tripod/internal/service/filewatch"
 )
 
-// maxTeamConnections is how many connections a console for a team has at once.
-const maxTeamConnections = 1024
+// Bounds of the connections of a console for a team. A network has more of them than requests without a session can keep in use.
+const (
+	maxTeamConnections      = 1024
+	maxConnectionsOfNetwork = 128
+	maxProbeConnections     = 64
+	maxProbesOfNetwork      = 16
+)
 
 // TeamOptions are those of a console for a team.
 type TeamOptions struct {
@@ -35,13 +42,18 @@ type TeamOptions struct {
 	SecurePort  int
 	// CertFile and KeyFile are read again when they change.
 	CertFile, KeyFile string
+	// Probes is where probes are answered. It is a port of its own, because browsers can take all connections of the other one.
+	Probes addresses.BindFlag
 }
 
 // NewTeamOptions returns the defaults.
 func NewTeamOptions() *TeamOptions {
-	return &TeamOptions{SecurePort: 8443, Options: signin.Options{
-		API: &rest.Config{}, IdleTimeout: 30 * time.Minute, Lifetime: 12 * time.Hour,
-	}}
+	return &TeamOptions{
+		SecurePort: 8443, Options: signin.Options{API: &rest.Config{}, IdleTimeout: 30 * time.Minute, Lifetime: 12 * time.Hour},
+		Probes: addresses.BindFlag{
+			Name: "probe-bind-address", Usage: "address (host:port) that serves /livez and /readyz over plain HTTP, for probes; empty means none",
+		},
+	}
 }
 
 // AddFlags adds the flags of `tripod console serve`.
@@ -63,25 +75,31 @@ func (o *TeamOptions) AddFlags(fs *pflag.FlagSet) {
 		"scopes to ask for besides openid, such as email,groups,offline_access")
 	fs.DurationVar(&o.IdleTimeout, "session-idle-timeout", o.IdleTimeout, "time without requests after which a session ends")
 	fs.DurationVar(&o.Lifetime, "session-lifetime", o.Lifetime, "time after which a session ends")
+	o.Probes.AddFlags(fs)
 }
 
-// TeamServer is a console for a team that has its port.
+// TeamServer is a console for a team that has its ports.
 type TeamServer struct {
 	listener    net.Listener
 	certificate *certificate
 	server      *http.Server
+	probes      *probes
 }
 
-// ListenForTeam takes the port. Serve must follow.
+// ListenForTeam takes the ports. Serve must follow.
 func ListenForTeam(ctx context.Context, options *TeamOptions) (*TeamServer, error) {
 	if options.SecurePort < 0 || options.SecurePort > 65535 {
 		return nil, fmt.Errorf("--secure-port is %d, want 0 to 65535", options.SecurePort)
+	}
+	if err := errors.Join(options.Probes.Validate()...); err != nil {
+		return nil, err
 	}
 	guard, err := signin.New(options.Options)
 	if err != nil {
 		return nil, err
 	}
 	s := &TeamServer{certificate: &certificate{cert: options.CertFile, key: options.KeyFile}, server: newHTTPServer(guard)}
+	s.server.ConnContext = connections.Context
 	if err := s.certificate.load(); err != nil {
 		return nil, fmt.Errorf("--tls-cert-file and --tls-private-key-file: %w", err)
 	}
@@ -90,29 +108,32 @@ func ListenForTeam(ctx context.Context, options *TeamOptions) (*TeamServer, erro
 	if err != nil {
 		return nil, fmt.Errorf("cannot serve the console: %w", err)
 	}
-	s.listener = tls.NewListener(netutil.LimitListener(listener, maxTeamConnections), &tls.Config{
-		MinVersion: tls.VersionTLS12, NextProtos: []string{http2.NextProtoTLS, "http/1.1"},
+	if s.probes, err = listenForProbes(&options.Probes); err != nil {
+		return nil, errors.Join(err, listener.Close())
+	}
+	s.listener = tls.NewListener(connections.Listen(listener, maxConnectionsOfNetwork, maxTeamConnections), &tls.Config{
+		// Without HTTP/2, a connection has one request, so the bound of connections is one of requests, too.
+		MinVersion: tls.VersionTLS12, NextProtos: []string{"http/1.1"},
 		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return s.certificate.current.Load(), nil },
 	})
 	return s, nil
 }
 
-// Address is that of the port.
+// Address is that of the port for browsers.
 func (s *TeamServer) Address() string { return s.listener.Addr().String() }
 
 // Serve serves the console until the context ends.
 func (s *TeamServer) Serve(ctx context.Context) error {
-	watching, stop := context.WithCancel(ctx)
-	watched := make(chan struct{})
-	go func() {
-		defer close(watched)
-		s.certificate.follow(watching)
-	}()
-	defer func() {
-		stop()
-		<-watched
-	}()
-	return serve(ctx, s.server, s.listener)
+	beside, stop := context.WithCancel(context.WithoutCancel(ctx)) // probes are answered until the last page has been sent
+	var running errgroup.Group
+	running.Go(func() error {
+		s.certificate.follow(beside)
+		return nil
+	})
+	running.Go(func() error { return s.probes.serve(beside, func() bool { return ctx.Err() == nil }) })
+	err := serve(ctx, s.server, s.listener)
+	stop()
+	return errors.Join(err, running.Wait())
 }
 
 // certificate is that of two files.

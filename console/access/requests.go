@@ -5,6 +5,7 @@ package access
 
 import (
 	"context"
+	"errors"
 	"io"
 	"net/http"
 	"time"
@@ -55,23 +56,52 @@ func Refuse(w http.ResponseWriter, code int, text string) {
 	io.WriteString(w, text+"\n") //nolint:errcheck // the client is gone
 }
 
-// Places bound how many requests are served at once.
-type Places chan struct{}
+// ErrBusy is returned if too many requests wait for a place.
+var ErrBusy = errors.New("the console is busy: try again")
 
-// NewPlaces returns some that are free.
-func NewPlaces(count int) Places { return make(Places, count) }
+// Places bound how many requests are served at once, and how many wait for that.
+type Places struct{ taken, waiting chan struct{} }
+
+// NewPlaces returns so many places that are free, and room for so many requests that wait for one.
+func NewPlaces(count, waiting int) *Places {
+	return &Places{make(chan struct{}, count), make(chan struct{}, waiting)}
+}
+
+// Take returns a place, which the caller must free. Requests get places in the order in which they came. Take returns ErrBusy at once if too
+// many wait, and the error of the context when that ends.
+func (p *Places) Take(ctx context.Context) (free func(), err error) {
+	free = func() { <-p.taken }
+	select {
+	case p.taken <- struct{}{}:
+		return free, nil
+	default:
+	}
+	select {
+	case p.waiting <- struct{}{}:
+		defer func() { <-p.waiting }()
+	default:
+		return nil, ErrBusy
+	}
+	select {
+	case p.taken <- struct{}{}:
+		return free, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
 
 // Bound gives each request a time, and a place in it.
-func (p Places) Bound(next http.Handler) http.Handler {
+func (p *Places) Bound(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		ctx, cancel := context.WithTimeout(req.Context(), PageTimeout)
 		defer cancel()
-		select {
-		case p <- struct{}{}:
-			defer func() { <-p }()
-			next.ServeHTTP(w, req.WithContext(ctx))
-		case <-ctx.Done():
-			http.Error(w, "The console is busy: try again.", http.StatusServiceUnavailable)
+		free, err := p.Take(ctx)
+		if err != nil {
+			w.Header().Set("Retry-After", "1")
+			Refuse(w, http.StatusServiceUnavailable, "The console is busy: try again.")
+			return
 		}
+		defer free()
+		next.ServeHTTP(w, req.WithContext(ctx))
 	})
 }

@@ -40,7 +40,7 @@ func startProbes(where *addresses.BindFlag, waitsFor string) (*Probes, error) {
 		return nil, err
 	}
 	s := &Probes{waitsFor: waitsFor}
-	server := newProbeServer(s)
+	server := NewProbeServer(s)
 	go func() {
 		if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
 			klog.ErrorS(err, "Probes are not answered any more", "address", where.Address)
@@ -49,9 +49,9 @@ func startProbes(where *addresses.BindFlag, waitsFor string) (*Probes, error) {
 	return s, nil
 }
 
-// newProbeServer returns a server that any client may connect to. It closes connections of clients that send, read or ask nothing. A probe
+// NewProbeServer returns a server that any client may connect to. It closes connections of clients that send, read or ask nothing. A probe
 // is small, and uses a connection of its own.
-func newProbeServer(handler http.Handler) *http.Server {
+func NewProbeServer(handler http.Handler) *http.Server {
 	return &http.Server{
 		Handler:        handler,
 		ReadTimeout:    5 * time.Second,

@@ -64,7 +64,7 @@ func TestStart(t *testing.T) {
 func TestSilentClientsLoseTheirConnections(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		clients := make(chan net.Conn)
-		server := newProbeServer(&Probes{})
+		server := NewProbeServer(&Probes{})
 		go func() { _ = server.Serve(pipes(clients)) }()
 		for name, sent := range map[string]string{
 			"nothing": "", "half a request": "GET /livez HTTP/1.1\r\nHost:", "an answered request": "GET /livez HTTP/1.1\r\nHost: a\r\n\r\n",
