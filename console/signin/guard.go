@@ -4,28 +4,29 @@
 package signin
 
 import (
+	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"net/url"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
+
+	"golang.org/x/time/rate"
 
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/client-go/rest"
 	"k8s.io/klog/v2"
 
 	"github.com/tripod-k8s/tripod/console/access"
+	"github.com/tripod-k8s/tripod/console/connections"
 	"github.com/tripod-k8s/tripod/console/pages"
 	"github.com/tripod-k8s/tripod/console/searchclient"
 )
 
-// Paths besides those of pages. Livez answers probes, which do not name the host.
+// Paths besides those of pages.
 const (
-	Livez    = "/livez"
 	signIn   = "/sign-in"
 	signOut  = "/sign-out"
 	byOIDC   = signIn + "/oidc"
@@ -37,10 +38,15 @@ const (
 	cookie = "__Host-tripod-console"
 	// maxForm bounds the body of a request.
 	maxForm = 4 * maxToken
-	// maxSignIns is how many browsers sign in at once, maxPages how many pages are made at once, and maxOfSession those of a session.
-	maxSignIns   = 8
+	// maxPages is how many pages are made at once, and waitingPages how many requests wait for that.
 	maxPages     = 16
-	maxOfSession = 4
+	waitingPages = 48
+	// maxToIssuer is how many browsers wait at once for the addresses of the issuer, and waitingToIssuer how many wait for that.
+	maxToIssuer     = 4
+	waitingToIssuer = 16
+	// refusalsLogged is how many failures to sign in the log has at once, and then one every refusalInterval.
+	refusalsLogged  = 20
+	refusalInterval = time.Second
 )
 
 // Options are those of a console for a team.
@@ -79,9 +85,12 @@ type Guard struct {
 	options  Options
 	issuer   *issuer
 	sessions *sessions
-	attempts attempts
+	// byToken and byIssuer are attempts to sign in.
+	byToken, byIssuer *attempts
+	// refusals bounds what the log has of failures.
+	refusals *rate.Limiter
 	// pages are the places of the pages of all sessions.
-	pages access.Places
+	pages *access.Places
 	mux   *http.ServeMux
 }
 
@@ -95,14 +104,14 @@ func New(options Options) (*Guard, error) {
 	}
 	g := &Guard{
 		options: options, sessions: newSessions(options.IdleTimeout, options.Lifetime),
-		pages: access.NewPlaces(maxPages), mux: http.NewServeMux(),
+		byToken: newAttempts(), byIssuer: newAttempts(), refusals: rate.NewLimiter(rate.Every(refusalInterval), refusalsLogged),
+		pages: access.NewPlaces(maxPages, waitingPages), mux: http.NewServeMux(),
 	}
 	for path, asset := range pages.Assets() {
 		g.mux.Handle("GET "+path, asset)
 	}
-	signIns := access.NewPlaces(maxSignIns)
 	g.mux.HandleFunc("GET "+signIn, func(w http.ResponseWriter, _ *http.Request) { g.askToSignIn(w, http.StatusOK, "") })
-	g.mux.Handle("POST "+signIn, signIns.Bound(http.HandlerFunc(g.signInByToken)))
+	g.mux.HandleFunc("POST "+signIn, g.signInByToken)
 	g.mux.HandleFunc("POST "+signOut, g.signOut)
 	g.mux.HandleFunc("GET /", g.servePage)
 	if options.OIDC.IssuerURL == "" {
@@ -112,16 +121,12 @@ func New(options Options) (*Guard, error) {
 	if g.issuer, err = newIssuer(options.OIDC); err != nil {
 		return nil, err
 	}
-	g.mux.Handle("GET "+byOIDC, signIns.Bound(http.HandlerFunc(g.toIssuer)))
-	g.mux.Handle("GET "+callback, signIns.Bound(http.HandlerFunc(g.fromIssuer)))
+	g.mux.Handle("GET "+byOIDC, access.NewPlaces(maxToIssuer, waitingToIssuer).Bound(http.HandlerFunc(g.toIssuer)))
+	g.mux.HandleFunc("GET "+callback, g.fromIssuer)
 	return g, nil
 }
 
 func (g *Guard) ServeHTTP(w http.ResponseWriter, req *http.Request) {
-	if req.URL.Path == Livez {
-		io.WriteString(w, "ok") //nolint:errcheck // the client is gone
-		return
-	}
 	access.SetHeaders(w.Header())
 	// With no-referrer, browsers would send forms without their origin.
 	w.Header().Set("Referrer-Policy", "same-origin")
@@ -149,8 +154,10 @@ func (g *Guard) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 // servePage serves a page of the session that the cookie of a request names.
 func (g *Guard) servePage(w http.ResponseWriter, req *http.Request) {
 	if secret, err := req.Cookie(cookie); err == nil {
-		if session := g.sessions.use(keyOf(secret.Value)); session != nil {
-			session.pages.ServeHTTP(w, req)
+		if session, done := g.sessions.use(keyOf(secret.Value), req.Host); session != nil {
+			defer done()
+			defer connections.Hold(req.Context())()
+			session.owner.places.Bound(g.pages.Bound(session.pages)).ServeHTTP(w, req)
 			return
 		}
 	}
@@ -176,53 +183,66 @@ func (g *Guard) signInByToken(w http.ResponseWriter, req *http.Request) {
 		g.askToSignIn(w, http.StatusBadRequest, "This cannot be a bearer token.")
 		return
 	}
-	if g.mayTry(w, req) && g.begin(w, req, pasted(token)) {
-		http.Redirect(w, req, "/", http.StatusSeeOther)
+	g.try(w, req, g.byToken, func(ctx context.Context) (failed bool) {
+		entered, failed := g.begin(w, req.WithContext(ctx), "token", pasted(token))
+		if entered {
+			http.Redirect(w, req, "/", http.StatusSeeOther)
+		}
+		return failed
+	})
+}
+
+// try has an attempt checked when its turn comes. Check returns whether the credential was wrong.
+func (g *Guard) try(w http.ResponseWriter, req *http.Request, of *attempts, check func(context.Context) (failed bool)) {
+	defer connections.Hold(req.Context())()
+	ctx, cancel := context.WithTimeout(req.Context(), access.PageTimeout)
+	defer cancel()
+	end, err := of.begin(ctx, connections.NetworkOf(req.RemoteAddr))
+	if err != nil {
+		w.Header().Set("Retry-After", "1")
+		g.askToSignIn(w, http.StatusServiceUnavailable, "Too many users sign in at this moment: try again.")
+		return
+	}
+	failed := false
+	defer func() { end(failed) }()
+	failed = check(ctx)
+}
+
+// refuse writes a failure to sign in to the log, unless that has many. The error must not contain a secret.
+func (g *Guard) refuse(req *http.Request, err error, by string) {
+	if g.refusals.Allow() {
+		klog.ErrorS(err, "A user could not sign in", "by", by, "client", req.RemoteAddr)
 	}
 }
 
-// mayTry returns whether a client may ask the API server or the issuer. Otherwise it answers.
-func (g *Guard) mayTry(w http.ResponseWriter, req *http.Request) bool {
-	if g.attempts.allowed(networkOf(req.RemoteAddr)) {
-		return true
-	}
-	w.Header().Set("Retry-After", strconv.Itoa(int(failurePause.Seconds())))
-	g.askToSignIn(w, http.StatusTooManyRequests, "Too many attempts have failed: try again later.")
-	return false
-}
-
-// begin begins a session if the API server accepts a credential. Otherwise it answers, and returns false.
-func (g *Guard) begin(w http.ResponseWriter, req *http.Request, with credential) bool {
+// begin begins a session if the API server accepts a credential. Otherwise it answers, and returns whether the credential was wrong.
+func (g *Guard) begin(w http.ResponseWriter, req *http.Request, by string, with credential) (entered, failed bool) {
 	secret := newSecret()
 	k := keyOf(secret)
 	hub, err := clientOf(g.options.API, with, func() { g.sessions.end(k) })
 	if err != nil {
 		g.askToSignIn(w, http.StatusInternalServerError, "The console cannot read the API server.")
-		return false
+		return false, false
 	}
 	name, err := hub.Reader(req.Context())
 	refused := (*searchclient.Error)(nil)
 	switch {
 	case errors.As(err, &refused) && refused.Code == http.StatusUnauthorized, err == nil && (name == "" || name == user.Anonymous):
-		g.attempts.failed(networkOf(req.RemoteAddr))
+		g.refuse(req, errors.New("the API server does not accept the token"), by)
 		g.askToSignIn(w, http.StatusUnauthorized, "The API server does not accept this token.")
-		return false
+		return false, true
 	case err != nil:
-		klog.ErrorS(err, "The API server has not said whose token it is")
+		g.refuse(req, fmt.Errorf("the API server has not said whose token it is: %w", err), by)
 		g.askToSignIn(w, http.StatusBadGateway, "The API server does not say whose token it is: try again later.")
-		return false
+		return false, false
 	}
-	own := access.NewPlaces(maxOfSession).Bound(g.pages.Bound(pages.New(hub, pages.Options{SignOut: true})))
-	if err := g.sessions.begin(k, name, own); err != nil {
-		g.askToSignIn(w, http.StatusServiceUnavailable, err.Error())
-		return false
-	}
+	g.sessions.begin(k, name, req.Host, pages.New(hub, pages.Options{SignOut: true}))
 	klog.InfoS("A user has signed in", "user", name, "client", req.RemoteAddr)
 	g.endOf(req)
 	http.SetCookie(w, &http.Cookie{
 		Name: cookie, Value: secret, Path: "/", Secure: true, HttpOnly: true, SameSite: http.SameSiteStrictMode,
 	})
-	return true
+	return true, false
 }
 
 // signOut ends the session of a browser.

@@ -4,8 +4,10 @@
 package signin
 
 import (
+	"context"
 	"encoding/json"
 	"encoding/pem"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -21,8 +23,13 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sync/errgroup"
 
 	"k8s.io/client-go/rest"
+	"k8s.io/klog/v2"
+
+	"github.com/tripod-k8s/tripod/console/access"
+	"github.com/tripod-k8s/tripod/console/connections"
 )
 
 // Tokens of users of the API server, and what it calls them.
@@ -321,9 +328,6 @@ func TestRequestsOfOthersAreRefused(t *testing.T) {
 		assert.Equal(t, http.StatusSeeOther, response.StatusCode, name)
 		assert.NotContains(t, body, "settings-of-ann", name)
 	}
-	response, body = c.browser().get(Livez, "Host", "10.0.0.7:8443")
-	assert.Equal(t, http.StatusOK, response.StatusCode, "probes do not name the host")
-	assert.Equal(t, "ok", body)
 	response, _ = c.browser().get("/console.css")
 	assert.Equal(t, http.StatusOK, response.StatusCode, "the page on which users sign in has its style")
 }
@@ -362,24 +366,95 @@ func (c *team) url() *url.URL {
 	return parsed
 }
 
-func TestFailuresToSignInAreLimited(t *testing.T) {
+// TestFailuresOfOthersKeepNoUserOut has clients behind one address fail.
+func TestFailuresOfOthersKeepNoUserOut(t *testing.T) {
 	t.Parallel()
 	c := newTeam(t)
 	b := c.browser()
-	for range 3 { // does not count
-		b.signIn(tokenOfAnn)
-	}
-	c.api.tokens()
-	for i := range maxFailures {
+	for i := range 2 * maxFailures {
 		response, _ := b.send(http.MethodPost, signIn, url.Values{"token": {fmt.Sprint("guess-", i)}})
 		require.Equal(t, http.StatusUnauthorized, response.StatusCode)
 	}
-	assert.Len(t, c.api.tokens(), maxFailures)
-	response, _ := b.send(http.MethodPost, signIn, url.Values{"token": {tokenOfAnn}})
-	assert.Equal(t, http.StatusTooManyRequests, response.StatusCode)
-	assert.Equal(t, "10", response.Header.Get("Retry-After"))
-	assert.Empty(t, c.api.tokens(), "the API server is not asked")
-	assert.Equal(t, "ann", b.reads(), "sessions go on")
+	client := connections.NetworkOf("127.0.0.1:1")
+	assert.NotNil(t, c.guard.byToken.slow(client))
+	assert.Nil(t, c.guard.byIssuer.slow(client), "logins at the issuer count on their own")
+	b.signIn(tokenOfAnn)
+	assert.Equal(t, "ann", b.reads())
+}
+
+// TestRefusedTokensAreLogged is not parallel, because there is one log.
+func TestRefusedTokensAreLogged(t *testing.T) {
+	log := logged(t)
+	c := newTeam(t)
+	c.guard.refusals.SetLimit(0) // the time of the test does not count
+	b := c.browser()
+	for i := range 2 * refusalsLogged {
+		b.send(http.MethodPost, signIn, url.Values{"token": {fmt.Sprint("guess-", i)}})
+	}
+	klog.Flush()
+	assert.Contains(t, log.String(), `"A user could not sign in" err="the API server does not accept the token" by="token" client="127.0.0.1:`)
+	assert.NotContains(t, log.String(), "guess-")
+	assert.Equal(t, refusalsLogged, strings.Count(log.String(), "could not sign in"), "a client cannot fill the log")
+}
+
+func TestASessionIsOfOneHost(t *testing.T) {
+	t.Parallel()
+	c := newTeam(t)
+	b := c.browser()
+	b.signIn(tokenOfAnn)
+	c.guard.options.Hosts = append(c.guard.options.Hosts, "other.example.com")
+	response, body := b.get("/?q=settings", "Host", "other.example.com")
+	assert.Equal(t, http.StatusSeeOther, response.StatusCode)
+	assert.NotContains(t, body, "settings-of-ann")
+	assert.Equal(t, "ann", b.reads())
+}
+
+// TestRequestsOfAUserShareTheirPlaces has one session wait for pages of another one.
+func TestRequestsOfAUserShareTheirPlaces(t *testing.T) {
+	t.Parallel()
+	c := newTeam(t)
+	first, second, tom := c.browser(), c.browser(), c.browser()
+	first.signIn(tokenOfAnn)
+	second.signIn(tokenOfAnn)
+	tom.signIn(tokenOfTom)
+	c.guard.sessions.mu.Lock()
+	places := c.guard.sessions.users["ann"].places
+	c.guard.sessions.mu.Unlock()
+	var free []func()
+	for range maxPagesOfUser {
+		one, err := places.Take(t.Context())
+		require.NoError(t, err)
+		free = append(free, one)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	var waiting errgroup.Group
+	for range waitingOfUser {
+		waiting.Go(func() error {
+			_, err := places.Take(ctx)
+			for errors.Is(err, access.ErrBusy) { // the one below has had the place
+				_, err = places.Take(ctx)
+			}
+			return err
+		})
+	}
+	gone, leave := context.WithCancel(t.Context())
+	leave()
+	require.Eventually(t, func() bool {
+		_, err := places.Take(gone)
+		return errors.Is(err, access.ErrBusy)
+	}, time.Minute, time.Millisecond)
+	for _, b := range []*browser{first, second} {
+		response, body := b.get("/")
+		assert.Equal(t, http.StatusServiceUnavailable, response.StatusCode, body)
+		assert.Equal(t, "1", response.Header.Get("Retry-After"))
+	}
+	assert.Equal(t, "tom", tom.reads())
+	cancel()
+	assert.ErrorIs(t, waiting.Wait(), context.Canceled)
+	for _, one := range free {
+		one()
+	}
+	assert.Equal(t, "ann", second.reads())
 }
 
 func TestOptionsAreChecked(t *testing.T) {

@@ -46,6 +46,8 @@ type testIssuer struct {
 	signer *ecdsa.PrivateKey
 	// refuses is the error of the token endpoint, if it is set.
 	refuses string
+	// endpoints are those that it publishes instead of its own.
+	endpoints map[string]string
 	// methods are how a client proves that it has the secret.
 	methods []string
 	// codes and refreshes are tokens that work once, with the claims of the id_token. A code has the challenge of its login.
@@ -84,10 +86,14 @@ func (i *testIssuer) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	var answer any
 	switch req.URL.Path {
 	case "/.well-known/openid-configuration":
-		answer = map[string]any{
+		metadata := map[string]any{
 			"issuer": i.url, "authorization_endpoint": i.url + "/authorize", "token_endpoint": i.url + "/token", "jwks_uri": i.url + "/keys",
 			"id_token_signing_alg_values_supported": []string{"ES256"}, "token_endpoint_auth_methods_supported": i.methods,
 		}
+		for name, endpoint := range i.endpoints {
+			metadata[name] = endpoint
+		}
+		answer = metadata
 	case "/keys":
 		answer = jose.JSONWebKeySet{Keys: []jose.JSONWebKey{{Key: i.key.Public(), KeyID: "one", Algorithm: "ES256", Use: "sig"}}}
 	case "/authorize":

@@ -20,6 +20,7 @@ import (
 
 	"github.com/coreos/go-oidc/v3/oidc"
 	"golang.org/x/oauth2"
+	"golang.org/x/sync/singleflight"
 
 	"k8s.io/klog/v2"
 
@@ -36,6 +37,9 @@ const (
 	// A token is refreshed maxEarly before its end, or in the last quarter of its time. After a failure, the next try is after refreshRetry.
 	maxEarly     = time.Minute
 	refreshRetry = 5 * time.Second
+	// The issuer is asked for its endpoints and keys again after metadataAge, and after a failure after metadataRetry.
+	metadataAge   = time.Hour
+	metadataRetry = 5 * time.Second
 )
 
 // OIDC are the options of an OpenID Connect issuer whose tokens the API server accepts.
@@ -69,9 +73,14 @@ func (o *OIDC) validate() (errs []error) {
 type issuer struct {
 	OIDC
 	client *http.Client
+	// asking are requests for the metadata, of which one is made at a time.
+	asking singleflight.Group
 
-	mu       sync.Mutex
+	mu sync.Mutex
+	// provider is the last metadata, and failure why none is known. They count until askAt.
 	provider *oidc.Provider
+	failure  error
+	askAt    time.Time
 }
 
 func newIssuer(options OIDC) (*issuer, error) {
@@ -92,25 +101,79 @@ func newIssuer(options OIDC) (*issuer, error) {
 	}}, nil
 }
 
+// metadata returns the endpoints and keys of the issuer. The first login asks for them, so that the console starts without the issuer. Later,
+// they are renewed in the background.
+func (i *issuer) metadata(ctx context.Context) (*oidc.Provider, error) {
+	i.mu.Lock()
+	known, failure, current := i.provider, i.failure, time.Now().Before(i.askAt)
+	i.mu.Unlock()
+	if current {
+		return known, failure
+	}
+	asked := i.asking.DoChan("", func() (any, error) { return i.ask() })
+	if known != nil {
+		return known, nil
+	}
+	select {
+	case answer := <-asked:
+		if answer.Err != nil {
+			return nil, answer.Err
+		}
+		return answer.Val.(*oidc.Provider), nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// ask asks the issuer for its metadata. It does not depend on the request that needs it first, because others wait for it, too.
+func (i *issuer) ask() (*oidc.Provider, error) {
+	ctx, cancel := context.WithTimeout(i.context(context.Background()), issuerTimeout)
+	defer cancel()
+	provider, err := oidc.NewProvider(ctx, i.IssuerURL)
+	if err == nil {
+		err = checkEndpoints(provider)
+	}
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if err == nil {
+		i.provider, i.failure, i.askAt = provider, nil, time.Now().Add(metadataAge)
+		return provider, nil
+	}
+	i.askAt = time.Now().Add(metadataRetry)
+	if i.provider == nil {
+		i.failure = err
+	} else {
+		klog.ErrorS(err, "The metadata of the issuer was not renewed", "issuer", i.IssuerURL)
+	}
+	return nil, err
+}
+
+// checkEndpoints returns an error if the browser, the code or the keys would go by a connection without TLS.
+func checkEndpoints(of *oidc.Provider) error {
+	var metadata map[string]any
+	if err := of.Claims(&metadata); err != nil {
+		return err
+	}
+	for _, name := range []string{"authorization_endpoint", "token_endpoint", "jwks_uri"} {
+		endpoint, _ := metadata[name].(string)
+		if parsed, err := url.Parse(endpoint); err != nil || parsed.Scheme != "https" || parsed.Host == "" {
+			return fmt.Errorf("the metadata of the issuer has the %s %q, which is not a URL with https", name, endpoint)
+		}
+	}
+	return nil
+}
+
 // flow is what a login or a refresh needs of the issuer.
 type flow struct {
 	oauth2.Config
 	verifier *oidc.IDTokenVerifier
 }
 
-// flow asks the issuer for its endpoints the first time, so that the console starts without it. Host is that of the console.
+// flow returns that of the issuer. Host is that of the console.
 func (i *issuer) flow(ctx context.Context, host string) (*flow, error) {
-	i.mu.Lock()
-	provider := i.provider
-	i.mu.Unlock()
-	if provider == nil {
-		var err error
-		if provider, err = oidc.NewProvider(ctx, i.IssuerURL); err != nil {
-			return nil, err
-		}
-		i.mu.Lock()
-		i.provider = provider
-		i.mu.Unlock()
+	provider, err := i.metadata(ctx)
+	if err != nil {
+		return nil, err
 	}
 	f := &flow{verifier: provider.Verifier(&oidc.Config{ClientID: i.ClientID}), Config: oauth2.Config{
 		ClientID: i.ClientID, Endpoint: provider.Endpoint(), RedirectURL: "https://" + host + callback,
@@ -165,11 +228,12 @@ func setLogin(w http.ResponseWriter, value string, maxAge int) {
 
 // toIssuer sends a browser to the issuer.
 func (g *Guard) toIssuer(w http.ResponseWriter, req *http.Request) {
-	f, err := g.issuer.flow(g.issuer.context(req.Context()), req.Host)
+	f, err := g.issuer.flow(req.Context(), req.Host)
 	if err != nil {
-		g.issuerFailed(w, err)
+		g.issuerFailed(w, req, err)
 		return
 	}
+	g.endOf(req) // the way back, which comes from another site, has no cookie of the session
 	l := login{newSecret(), newSecret(), oauth2.GenerateVerifier()}
 	setLogin(w, l.String(), int(loginTimeout.Seconds()))
 	http.Redirect(w, req, f.AuthCodeURL(l.state, oidc.Nonce(l.nonce), oauth2.S256ChallengeOption(l.verifier)), http.StatusSeeOther)
@@ -188,107 +252,21 @@ func (g *Guard) fromIssuer(w http.ResponseWriter, req *http.Request) {
 		g.askToSignIn(w, http.StatusForbidden, "The issuer has refused: "+refused[:min(len(refused), 100)])
 		return
 	}
-	if !g.mayTry(w, req) {
-		return
-	}
-	credential, err := g.issuer.exchange(req.Context(), req.Host, values.Get("code"), l)
-	if err != nil {
-		g.attempts.failed(networkOf(req.RemoteAddr))
-		g.issuerFailed(w, err)
-		return
-	}
-	if g.begin(w, req, credential) {
-		pages.Enter(w) // a redirect would come without the cookie of the session
-	}
-}
-
-func (g *Guard) issuerFailed(w http.ResponseWriter, err error) {
-	klog.ErrorS(err, "A user could not sign in by OIDC", "issuer", g.issuer.IssuerURL)
-	g.askToSignIn(w, http.StatusBadGateway, "The issuer has not signed you in. The log of the console says why.")
-}
-
-// refreshed is a token of an issuer, which the console refreshes while the session goes on.
-type refreshed struct {
-	issuer  *issuer
-	subject string
-
-	mu      sync.Mutex
-	token   string
-	refresh string
-	// renewAt is when to refresh the token next.
-	renewAt time.Time
-}
-
-// exchange gets the token of a login.
-func (i *issuer) exchange(ctx context.Context, host, code string, l login) (*refreshed, error) {
-	ctx = i.context(ctx)
-	f, err := i.flow(ctx, host)
-	if err != nil {
-		return nil, err
-	}
-	answer, err := f.Exchange(ctx, code, oauth2.VerifierOption(l.verifier))
-	if err != nil {
-		return nil, err
-	}
-	r := &refreshed{issuer: i}
-	id, err := r.take(ctx, f, answer)
-	if err != nil {
-		return nil, err
-	}
-	if subtle.ConstantTimeCompare([]byte(id.Nonce), []byte(l.nonce)) != 1 {
-		return nil, errors.New("the token is not of this login: its nonce is another one")
-	}
-	return r, nil
-}
-
-// take replaces the token by that of an answer, if it is of the same user.
-func (r *refreshed) take(ctx context.Context, f *flow, answer *oauth2.Token) (*oidc.IDToken, error) {
-	raw, _ := answer.Extra("id_token").(string)
-	if !isToken(raw) {
-		return nil, errors.New("the issuer has answered without an id_token")
-	}
-	id, err := f.verifier.Verify(ctx, raw)
-	if err != nil {
-		return nil, err
-	}
-	if r.subject != "" && id.Subject != r.subject {
-		return nil, errors.New("the refreshed token is of another user")
-	}
-	r.subject, r.token, r.refresh = id.Subject, raw, answer.RefreshToken
-	left := time.Until(id.Expiry)
-	r.renewAt = time.Now().Add(left - min(maxEarly, left/4))
-	return id, nil
-}
-
-// Token returns a token that is still valid, as far as the issuer refreshes it. The API server decides.
-func (r *refreshed) Token(ctx context.Context) (string, error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.refresh == "" || time.Now().Before(r.renewAt) {
-		return r.token, nil
-	}
-	if err := r.renew(ctx); err != nil {
-		klog.ErrorS(err, "A token was not refreshed", "issuer", r.issuer.IssuerURL)
-		r.renewAt = time.Now().Add(refreshRetry)
-		if failed := (*oauth2.RetrieveError)(nil); errors.As(err, &failed) && failed.ErrorCode == "invalid_grant" {
-			r.refresh = "" // the issuer will not change its mind
+	g.try(w, req, g.byIssuer, func(ctx context.Context) (failed bool) {
+		credential, err := g.issuer.exchange(ctx, req.Host, values.Get("code"), l)
+		if err != nil {
+			g.issuerFailed(w, req, err)
+			return true
 		}
-	}
-	return r.token, nil
+		entered, failed := g.begin(w, req.WithContext(ctx), "OIDC", credential)
+		if entered {
+			pages.Enter(w) // a redirect would come without the cookie of the session
+		}
+		return failed
+	})
 }
 
-// renew goes on for a reader who leaves the page: the issuer may accept a refresh token only once.
-func (r *refreshed) renew(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(r.issuer.context(context.WithoutCancel(ctx)), issuerTimeout)
-	defer cancel()
-	f, err := r.issuer.flow(ctx, "")
-	if err != nil {
-		return err
-	}
-	answer, err := f.TokenSource(ctx, &oauth2.Token{RefreshToken: r.refresh}).Token()
-	if err != nil {
-		return err
-	}
-	_, err = r.take(ctx, f, answer)
-	return err
+func (g *Guard) issuerFailed(w http.ResponseWriter, req *http.Request, err error) {
+	g.refuse(req, err, "OIDC")
+	g.askToSignIn(w, http.StatusBadGateway, "The issuer has not signed you in. The log of the console says why.")
 }

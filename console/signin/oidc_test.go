@@ -7,11 +7,12 @@ import (
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
 	"net/http"
-	"net/http/httptest"
 	"net/url"
 	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -19,7 +20,6 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-	"golang.org/x/oauth2"
 
 	"k8s.io/klog/v2"
 
@@ -112,6 +112,7 @@ func TestWhoCannotSignInAtTheIssuer(t *testing.T) {
 		"an expired token": {claim("exp", time.Now().Add(-time.Hour).Unix()), nil, 502},
 		"another key":      {func(i *testIssuer) { i.signer = other }, nil, 502},
 		"no token":         {func(i *testIssuer) { i.refuses = "server_error" }, nil, 502},
+		"no subject":       {claim("sub", ""), nil, 502},
 		"a user whom the API server does not know": {claim("sub", "stranger"), nil, 401},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -158,84 +159,97 @@ func TestACodeOfAnotherLoginIsRefused(t *testing.T) {
 	assert.Zero(t, c.guard.count())
 }
 
-// inMemory is an issuer without a network, for the clock of synctest.
-func inMemory(t *testing.T, serve *testIssuer) *issuer {
-	serve.url = "https://login.example.com"
-	secret := filepath.Join(t.TempDir(), "secret")
-	require.NoError(t, os.WriteFile(secret, []byte(clientSecret), 0o600))
-	i, err := newIssuer(OIDC{IssuerURL: serve.url, ClientID: clientID, ClientSecretFile: secret})
-	require.NoError(t, err)
-	i.client.Transport = roundtrip.Func(func(req *http.Request) (*http.Response, error) {
-		answer := httptest.NewRecorder()
-		serve.ServeHTTP(answer, req)
-		return answer.Result(), nil
-	})
-	return i
+// TestALoginAtTheIssuerEndsTheSession has a user of a browser sign in as another one. The way back from the issuer has no cookie.
+func TestALoginAtTheIssuerEndsTheSession(t *testing.T) {
+	t.Parallel()
+	c := newTeam(t)
+	b := c.browser()
+	b.signIn(tokenOfAnn)
+	back := b.toIssuer()
+	assert.Zero(t, c.guard.count())
+	b.get(back)
+	assert.Equal(t, 1, c.guard.count())
+	assert.Equal(t, "oidc:ann", b.reads())
 }
 
-// signedIn returns what a session has after a login.
-func signedIn(t *testing.T, i *issuer, serve *testIssuer) *refreshed {
-	verifier := oauth2.GenerateVerifier()
-	serve.codes["code"] = map[string]any{
-		"nonce": "n", "challenge": oauth2.S256ChallengeFromVerifier(verifier), "redirect": "https://console.example.com" + callback,
+func TestEndpointsOfTheIssuerNeedTLS(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"authorization_endpoint", "token_endpoint", "jwks_uri"} {
+		for _, endpoint := range []string{"http://login.example.com/", "//login.example.com", ""} {
+			serve := newTestIssuer(t)
+			serve.endpoints = map[string]string{name: endpoint}
+			_, err := inMemory(t, serve).flow(t.Context(), host)
+			assert.ErrorContains(t, err, fmt.Sprintf("the %s %q, which is not a URL with https", name, endpoint))
+		}
 	}
-	r, err := i.exchange(t.Context(), "console.example.com", "code", login{"s", "n", verifier})
-	require.NoError(t, err)
-	return r
 }
 
-func TestTokensAreRefreshed(t *testing.T) {
+func TestTheMetadataOfTheIssuerIsAskedForOnce(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		serve := newTestIssuer(t)
-		serve.lifetime = 10 * time.Minute
-		r := signedIn(t, inMemory(t, serve), serve)
-		token := func() string {
-			token, err := r.Token(t.Context())
-			require.NoError(t, err)
-			return token
+		i := inMemory(t, serve)
+		answers, asked := make(chan error), 0
+		next := i.client.Transport
+		i.client.Transport = roundtrip.Func(func(req *http.Request) (*http.Response, error) {
+			asked++
+			if err := <-answers; err != nil {
+				return nil, err
+			}
+			return next.RoundTrip(req)
+		})
+		failed := errors.New("the issuer is away")
+		logins := func(answer error) {
+			t.Helper()
+			done := make(chan error, 5)
+			for range cap(done) {
+				go func() {
+					_, err := i.flow(t.Context(), host)
+					done <- err
+				}()
+			}
+			synctest.Wait()
+			answers <- answer
+			for range cap(done) {
+				require.ErrorIs(t, <-done, answer)
+			}
 		}
-		first := token()
-		time.Sleep(8 * time.Minute)
-		assert.Equal(t, first, token(), "it is valid")
-		time.Sleep(time.Minute + time.Second)
-		second := token()
-		assert.NotEqual(t, first, second)
-		assert.Equal(t, second, token())
-		assert.Equal(t, []string{"authorization_code", "refresh_token"}, serve.asked)
+		logins(failed)
+		assert.Equal(t, 1, asked, "one request for all")
+		_, err := i.flow(t.Context(), host)
+		require.ErrorIs(t, err, failed)
+		assert.Equal(t, 1, asked, "the issuer gets a pause")
+		time.Sleep(metadataRetry)
+		logins(nil)
+		assert.Equal(t, 2, asked)
 
-		time.Sleep(9*time.Minute + time.Second)
-		serve.refuses = "server_error"
-		assert.Equal(t, second, token(), "it is still valid")
-		assert.Equal(t, second, token())
-		assert.Len(t, serve.asked, 3, "the issuer gets a pause")
-		serve.refuses = ""
-		time.Sleep(refreshRetry)
-		third := token()
-		assert.NotEqual(t, second, third, "the next try succeeds")
-
-		time.Sleep(9*time.Minute + time.Second)
-		serve.user = "tom"
-		assert.Equal(t, third, token(), "a token of another user is not taken")
-		serve.user = "ann"
-		time.Sleep(refreshRetry)
-		assert.Equal(t, third, token(), "that refresh token was used")
-		asked := len(serve.asked)
-		time.Sleep(time.Hour)
-		assert.Equal(t, third, token(), "the API server will refuse it, which ends the session")
-		assert.Len(t, serve.asked, asked, "the issuer has refused for good")
+		for _, answer := range []error{failed, nil} {
+			time.Sleep(metadataAge)
+			_, err = i.flow(t.Context(), host)
+			require.NoError(t, err, "no login waits while the metadata is renewed, or if that fails")
+			answers <- answer
+			synctest.Wait()
+		}
+		assert.Equal(t, 4, asked)
 	})
 }
 
-// TestNoSecretIsLogged looks into the log after all that is logged. It is not parallel, because there is one log.
-func TestNoSecretIsLogged(t *testing.T) {
+// logged returns the log of a test that is not parallel, because there is one log.
+func logged(t *testing.T) *strings.Builder {
 	var log strings.Builder
 	klog.LogToStderr(false)
-	klog.SetOutput(&log)
+	klog.SetOutput(io.Discard)
+	klog.SetOutputBySeverity("INFO", &log) // with all that is worse
 	t.Cleanup(func() {
 		klog.SetOutput(os.Stderr)
 		klog.LogToStderr(true)
 	})
+	return &log
+}
+
+// TestNoSecretIsLogged looks into the log after all that is logged. It is not parallel, because there is one log.
+func TestNoSecretIsLogged(t *testing.T) {
+	log := logged(t)
 	c := newTeam(t)
 	b := c.browser()
 	b.signIn(tokenOfAnn)
@@ -249,7 +263,7 @@ func TestNoSecretIsLogged(t *testing.T) {
 	c.api.server.Close()
 	b.send(http.MethodPost, signIn, url.Values{"token": {tokenOfTom}})
 	klog.Flush()
-	for _, line := range []string{"A user has signed in", "A user could not sign in by OIDC", "invalid_grant", "The API server has not said"} {
+	for _, line := range []string{"A user has signed in", "A user could not sign in", `by="OIDC"`, "invalid_grant", "the API server has not said"} {
 		assert.Contains(t, log.String(), line)
 	}
 	secrets := append(c.issuer.secrets(), tokenOfAnn, tokenOfTom, "wrong-token-of-ann", clientSecret)

@@ -6,21 +6,22 @@ package signin
 import (
 	"crypto/rand"
 	"crypto/sha256"
-	"errors"
 	"net/http"
-	"slices"
 	"sync"
 	"time"
+
+	"github.com/tripod-k8s/tripod/console/access"
 )
 
 const (
-	// maxSessions bounds the memory of all sessions.
+	// maxSessions bounds the memory of all sessions. One more replaces the longest-unused one of the user who has most.
 	maxSessions = 1024
-	// maxOfUser is how many sessions a user has at most. One more replaces the one that was unused for longest.
+	// maxOfUser is how many sessions a user has at most. One more replaces the longest-unused one.
 	maxOfUser = 16
+	// maxPagesOfUser is how many pages of a user are made at once, and waitingOfUser how many requests wait for that.
+	maxPagesOfUser = 4
+	waitingOfUser  = 8
 )
-
-var errFull = errors.New("the console has too many sessions: try again later")
 
 // key is the hash of the secret in a cookie.
 type key [sha256.Size]byte
@@ -34,13 +35,24 @@ func newSecret() string { return rand.Text() + rand.Text() }
 type sessions struct {
 	idle, lifetime time.Duration
 
-	mu  sync.Mutex
-	all map[key]*session
+	mu    sync.Mutex
+	all   map[key]*session
+	users map[string]*owner
+}
+
+// owner is a user who has sessions, or requests of a session that has just ended.
+type owner struct {
+	name               string
+	sessions, requests int
+	// places are those of the requests of all sessions.
+	places *access.Places
 }
 
 // session is one of them.
 type session struct {
-	user  string
+	owner *owner
+	// host is that for which the browser has got the cookie. Browsers send it to other ports of the host, too.
+	host  string
 	pages http.Handler
 	// A session ends at ends, and earlier without requests. The timer then forgets it and its token.
 	used, ends time.Time
@@ -48,44 +60,64 @@ type session struct {
 }
 
 func newSessions(idle, lifetime time.Duration) *sessions {
-	return &sessions{idle: idle, lifetime: lifetime, all: map[key]*session{}}
+	return &sessions{idle: idle, lifetime: lifetime, all: map[key]*session{}, users: map[string]*owner{}}
 }
 
-// begin remembers a session of a user, and what it shows.
-func (s *sessions) begin(k key, user string, pages http.Handler) error {
+// begin remembers a session of a user at a host, and what it shows.
+func (s *sessions) begin(k key, user, host string, pages http.Handler) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	var ofUser []key
-	for other, session := range s.all {
-		if session.user == user {
-			ofUser = append(ofUser, other)
-		}
-	}
-	if len(ofUser) >= maxOfUser {
-		s.forget(slices.MinFunc(ofUser, func(a, b key) int { return s.all[a].used.Compare(s.all[b].used) }))
+	of := s.users[user]
+	if of != nil && of.sessions >= maxOfUser {
+		s.forget(s.longestUnused(of.sessions, of))
 	}
 	if len(s.all) >= maxSessions {
-		return errFull
+		most := 0
+		for _, each := range s.users {
+			most = max(most, each.sessions)
+		}
+		s.forget(s.longestUnused(most, nil))
 	}
+	if of = s.users[user]; of == nil {
+		of = &owner{name: user, places: access.NewPlaces(maxPagesOfUser, waitingOfUser)}
+		s.users[user] = of
+	}
+	of.sessions++
 	now := time.Now()
 	s.all[k] = &session{
-		user: user, pages: pages, used: now, ends: now.Add(s.lifetime),
+		owner: of, host: host, pages: pages, used: now, ends: now.Add(s.lifetime),
 		timer: time.AfterFunc(min(s.idle, s.lifetime), func() { s.end(k) }),
 	}
-	return nil
 }
 
-// use returns a session, which then goes on, or nil.
-func (s *sessions) use(k key) *session {
+// longestUnused returns the longest-unused session of a user, or, if that is nil, of all users who have so many.
+func (s *sessions) longestUnused(count int, of *owner) (found key) {
+	var since time.Time
+	for k, session := range s.all {
+		if (of == nil || session.owner == of) && session.owner.sessions == count && (since.IsZero() || session.used.Before(since)) {
+			found, since = k, session.used
+		}
+	}
+	return found
+}
+
+// use returns a session that a browser has at a host, which then goes on, or nil. The caller must say when the request is done.
+func (s *sessions) use(k key, host string) (found *session, done func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	found := s.all[k]
-	if found == nil {
-		return nil
+	found = s.all[k]
+	if found == nil || found.host != host {
+		return nil, nil
 	}
 	found.used = time.Now()
 	found.timer.Reset(min(s.idle, found.ends.Sub(found.used)))
-	return found
+	found.owner.requests++
+	return found, func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		found.owner.requests--
+		s.forgetOwner(found.owner)
+	}
 }
 
 // end forgets a session and its token.
@@ -100,5 +132,14 @@ func (s *sessions) forget(k key) {
 	if found := s.all[k]; found != nil {
 		found.timer.Stop()
 		delete(s.all, k)
+		found.owner.sessions--
+		s.forgetOwner(found.owner)
+	}
+}
+
+// forgetOwner forgets a user without sessions, when no request has a place any more.
+func (s *sessions) forgetOwner(of *owner) {
+	if of.sessions+of.requests == 0 {
+		delete(s.users, of.name)
 	}
 }

@@ -14,24 +14,35 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
+const host = "console.example.com"
+
 var noPages = http.NotFoundHandler()
+
+// uses has a browser use a session, and returns whether it goes on.
+func uses(s *sessions, k key) bool {
+	found, done := s.use(k, host)
+	if found != nil {
+		done()
+	}
+	return found != nil
+}
 
 func TestASessionEndsInTime(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := newSessions(30*time.Minute, 2*time.Hour)
 		idle, used := keyOf("idle"), keyOf("used")
-		require.NoError(t, s.begin(idle, "ann", noPages))
-		require.NoError(t, s.begin(used, "ann", noPages))
+		s.begin(idle, "ann", host, noPages)
+		s.begin(used, "ann", host, noPages)
 		for range 5 {
 			time.Sleep(20 * time.Minute)
-			assert.NotNil(t, s.use(used))
+			assert.True(t, uses(s, used))
 		}
-		assert.Nil(t, s.use(idle), "30 minutes without a request")
+		assert.False(t, uses(s, idle), "30 minutes without a request")
 		time.Sleep(20 * time.Minute)
 		synctest.Wait()
 		assert.Empty(t, s.all, "its requests do not prolong a session beyond its lifetime, and no request is needed to forget the token")
-		assert.Nil(t, s.use(used))
+		assert.False(t, uses(s, used))
 	})
 }
 
@@ -39,9 +50,9 @@ func TestAShortLifetimeEndsASessionThatIsNotIdle(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := newSessions(time.Hour, time.Minute)
-		require.NoError(t, s.begin(keyOf("a"), "ann", noPages))
+		s.begin(keyOf("a"), "ann", host, noPages)
 		time.Sleep(59 * time.Second)
-		assert.NotNil(t, s.use(keyOf("a")))
+		assert.True(t, uses(s, keyOf("a")))
 		time.Sleep(time.Second)
 		synctest.Wait()
 		assert.Empty(t, s.all)
@@ -58,48 +69,47 @@ func TestSessionsAreBounded(t *testing.T) {
 			}
 		}()
 		of := func(user string, i int) key { return keyOf(fmt.Sprint(user, i)) }
-		require.NoError(t, s.begin(of("tom", 0), "tom", noPages))
+		s.begin(of("tom", 0), "tom", host, noPages)
 		for i := range maxOfUser {
-			require.NoError(t, s.begin(of("ann", i), "ann", noPages))
+			s.begin(of("ann", i), "ann", host, noPages)
 			time.Sleep(time.Second)
 		}
-		require.NotNil(t, s.use(of("ann", 0)))
-		require.NoError(t, s.begin(of("ann", maxOfUser), "ann", noPages))
-		assert.Nil(t, s.use(of("ann", 1)), "the one that was unused for longest")
-		assert.NotNil(t, s.use(of("ann", 0)))
-		assert.NotNil(t, s.use(of("tom", 0)), "another user has lost nothing")
+		require.True(t, uses(s, of("ann", 0)))
+		s.begin(of("ann", maxOfUser), "ann", host, noPages)
+		assert.False(t, uses(s, of("ann", 1)), "the one that was unused for longest")
+		assert.True(t, uses(s, of("ann", 0)))
+		assert.True(t, uses(s, of("tom", 0)), "another user has lost nothing")
 
 		for i := 0; len(s.all) < maxSessions; i++ {
-			require.NoError(t, s.begin(of("many", i), fmt.Sprint("user-", i), noPages))
+			s.begin(of("many", i), fmt.Sprint("user-", i), host, noPages)
 		}
-		assert.ErrorIs(t, s.begin(keyOf("more"), "more", noPages), errFull)
-		assert.NoError(t, s.begin(keyOf("again"), "ann", noPages), "it replaces another one of its user")
+		s.begin(keyOf("more"), "more", host, noPages)
+		assert.False(t, uses(s, of("ann", 2)), "the longest-unused one of the user with most")
+		assert.True(t, uses(s, keyOf("more")))
+		assert.Equal(t, maxOfUser-1, s.users["ann"].sessions)
+		for i := range maxOfUser - 2 {
+			s.begin(of("later", i), fmt.Sprint("later-", i), host, noPages)
+		}
+		assert.Equal(t, 1, s.users["ann"].sessions)
+		assert.True(t, uses(s, of("tom", 0)), "its user has one")
+		s.begin(of("later", maxOfUser), "ann", host, noPages)
 		assert.Len(t, s.all, maxSessions)
 	})
 }
 
-func TestFailuresOfAnAddressAreForgiven(t *testing.T) {
+func TestAUserIsForgottenWithTheLastSession(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		var a attempts
-		one := networkOf("192.0.2.7:1")
-		for range maxFailures {
-			require.True(t, a.allowed(one))
-			a.failed(one)
-		}
-		assert.False(t, a.allowed(networkOf("192.0.2.7:2")), "the port is another one at each connection")
-		assert.True(t, a.allowed(networkOf("192.0.2.8:1")))
-		time.Sleep(failurePause)
-		assert.True(t, a.allowed(one))
-		a.failed(one)
-		assert.False(t, a.allowed(one))
-
-		for i := range 3 * maxAddresses {
-			a.failed(networkOf(fmt.Sprintf("10.%d.%d.%d:1", i>>16, i>>8&255, i&255)))
-		}
-		assert.LessOrEqual(t, len(a.by), maxAddresses)
-	})
-	assert.Equal(t, networkOf("[2001:db8::1]:1"), networkOf("[2001:db8::ffff:2]:2"), "a host has a network")
-	assert.NotEqual(t, networkOf("[2001:db8::1]:1"), networkOf("[2001:db8:0:1::1]:1"))
-	assert.Equal(t, networkOf("192.0.2.7:1"), networkOf("[::ffff:192.0.2.7]:1"))
+	s := newSessions(time.Hour, time.Hour)
+	one, two := keyOf("one"), keyOf("two")
+	s.begin(one, "ann", host, noPages)
+	first, done := s.use(one, host)
+	s.end(one)
+	s.begin(two, "ann", host, noPages)
+	second, doneToo := s.use(two, host)
+	assert.Same(t, first.owner.places, second.owner.places, "a request goes on, so another session gets no places of its own")
+	done()
+	doneToo()
+	assert.Len(t, s.users, 1)
+	s.end(two)
+	assert.Empty(t, s.users)
 }

@@ -1,0 +1,151 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package signin
+
+import (
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"golang.org/x/oauth2"
+
+	"github.com/tripod-k8s/tripod/internal/hop/roundtrip"
+)
+
+// inMemory is an issuer without a network, for the clock of synctest.
+func inMemory(t *testing.T, serve *testIssuer) *issuer {
+	serve.url = "https://login.example.com"
+	secret := filepath.Join(t.TempDir(), "secret")
+	require.NoError(t, os.WriteFile(secret, []byte(clientSecret), 0o600))
+	i, err := newIssuer(OIDC{IssuerURL: serve.url, ClientID: clientID, ClientSecretFile: secret})
+	require.NoError(t, err)
+	i.client.Transport = roundtrip.Func(func(req *http.Request) (*http.Response, error) {
+		answer := httptest.NewRecorder()
+		serve.ServeHTTP(answer, req)
+		return answer.Result(), nil
+	})
+	return i
+}
+
+// signedIn returns what a session has after a login.
+func signedIn(t *testing.T, i *issuer, serve *testIssuer) *refreshed {
+	verifier := oauth2.GenerateVerifier()
+	serve.codes["code"] = map[string]any{
+		"nonce": "n", "challenge": oauth2.S256ChallengeFromVerifier(verifier), "redirect": "https://console.example.com" + callback,
+	}
+	r, err := i.exchange(t.Context(), "console.example.com", "code", login{"s", "n", verifier})
+	require.NoError(t, err)
+	return r
+}
+
+func TestTokensAreRefreshed(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		serve := newTestIssuer(t)
+		serve.lifetime = 10 * time.Minute
+		r := signedIn(t, inMemory(t, serve), serve)
+		token := func() string {
+			token, err := r.Token(t.Context())
+			require.NoError(t, err)
+			synctest.Wait() // while the token is valid, it is refreshed in the background
+			return token
+		}
+		first := token()
+		time.Sleep(8 * time.Minute)
+		assert.Equal(t, first, token(), "it is valid")
+		time.Sleep(time.Minute + time.Second)
+		assert.Equal(t, first, token(), "no page waits for the issuer")
+		second := token()
+		assert.NotEqual(t, first, second)
+		assert.Equal(t, second, token())
+		assert.Equal(t, []string{"authorization_code", "refresh_token"}, serve.asked)
+
+		time.Sleep(9*time.Minute + time.Second)
+		serve.refuses = "server_error"
+		assert.Equal(t, second, token(), "it is still valid")
+		assert.Equal(t, second, token())
+		assert.Len(t, serve.asked, 3, "the issuer gets a pause")
+		serve.refuses = ""
+		time.Sleep(time.Minute)
+		third := token()
+		assert.NotEqual(t, second, third, "the next try succeeds, for which the page has waited: the token was not valid any more")
+
+		time.Sleep(9*time.Minute + time.Second)
+		serve.user = "tom"
+		token()
+		serve.user = "ann"
+		asked := len(serve.asked)
+		time.Sleep(time.Hour)
+		assert.Equal(t, third, token(), "a token of another user is not taken: the API server will refuse the one before, which ends the session")
+		assert.Len(t, serve.asked, asked, "and the console does not ask again")
+	})
+}
+
+// TestARefreshTokenIsKeptIfTheRestFails has an issuer whose refresh tokens work once sign with a key that it does not publish yet.
+func TestARefreshTokenIsKeptIfTheRestFails(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		serve := newTestIssuer(t)
+		i := inMemory(t, serve)
+		r := signedIn(t, i, serve)
+		first, err := r.Token(t.Context())
+		require.NoError(t, err)
+		for name, change := range map[string]func(claims map[string]any){
+			"another audience": func(claims map[string]any) { claims["aud"] = "other" },
+			"no subject":       func(claims map[string]any) { claims["sub"] = "" },
+		} {
+			serve.change = change
+			time.Sleep(2 * time.Hour)
+			kept, err := r.Token(t.Context())
+			require.NoError(t, err)
+			assert.Equal(t, first, kept, name)
+		}
+		serve.change = func(map[string]any) {}
+		time.Sleep(refreshRetry)
+		second, err := r.Token(t.Context())
+		require.NoError(t, err)
+		assert.NotEqual(t, first, second)
+	})
+}
+
+// TestAPageWaitsForATokenThatIsNotValid has an issuer that does not answer.
+func TestAPageWaitsForATokenThatIsNotValid(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		serve := newTestIssuer(t)
+		i := inMemory(t, serve)
+		r := signedIn(t, i, serve)
+		first, err := r.Token(t.Context())
+		require.NoError(t, err)
+		asked, away := 0, errors.New("the issuer is away")
+		i.client.Transport = roundtrip.Func(func(req *http.Request) (*http.Response, error) {
+			asked++
+			<-req.Context().Done()
+			return nil, away
+		})
+		time.Sleep(59*time.Minute + time.Second)
+		began := time.Now()
+		for range 5 {
+			kept, err := r.Token(t.Context())
+			require.NoError(t, err)
+			assert.Equal(t, first, kept)
+		}
+		assert.Zero(t, time.Since(began), "the token is valid, so no page waits")
+		time.Sleep(issuerTimeout)
+		assert.Equal(t, 1, asked, "one request for all")
+		time.Sleep(time.Hour)
+		began = time.Now()
+		kept, err := r.Token(t.Context())
+		require.NoError(t, err)
+		assert.Equal(t, first, kept, "the API server will refuse it")
+		assert.Equal(t, issuerTimeout, time.Since(began))
+	})
+}
