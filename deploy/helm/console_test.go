@@ -35,12 +35,16 @@ func changesOfConsole() []change {
 		{path: "oidc.clientID", value: "two", want: "- --oidc-client-id=two", with: withConsoleLogin},
 		{path: "oidc.clientSecret", value: "of-client", want: "- --oidc-client-secret-file=/etc/tripod/oidc/client-secret", with: withConsoleLogin},
 		{path: "oidc.caSecret", value: "login-ca", want: "- --oidc-ca-file=/etc/tripod/oidc/ca.crt", with: withConsoleLogin},
+		{path: "oidc.egress.to", value: "[{ipBlock: {cidr: 192.0.2.7/32}}]", want: "cidr: 192.0.2.7/32", with: withConsoleLogin},
+		{path: "oidc.egress.ports", value: "[8443, 8444]", want: "- {port: 8444}", with: withConsoleLogin},
 		{path: "oidc.scopes", value: "[email, offline_access]", want: "- --oidc-scopes=email,offline_access", with: withConsoleLogin},
 		{path: "sessions.idleTimeout", value: "7m", want: "- --session-idle-timeout=7m"},
 		{path: "sessions.lifetime", value: "77m", want: "- --session-lifetime=77m"},
 		{path: "service.type", value: "LoadBalancer", want: "type: LoadBalancer", alone: true},
 		{path: "service.port", value: "8443", want: "- --host=tripod-console.control.svc:8443", alone: true},
 		{path: "service.nodePort", value: "30444", want: "nodePort: 30444", with: "{search: {enabled: true}, console: {enabled: true, service: {type: NodePort}}}"},
+		{path: "service.loadBalancerSourceRanges", value: "[192.0.2.0/24]", want: "- 192.0.2.0/24", with: "{search: {enabled: true}, console: {enabled: true, service: {type: LoadBalancer}}}"},
+		{path: "service.externalTrafficPolicy", value: "Local", want: "externalTrafficPolicy: Local", with: "{search: {enabled: true}, console: {enabled: true, service: {type: LoadBalancer}}}"},
 		{path: "service.annotations", value: "{example.com/lb: console}", want: "example.com/lb: console"},
 		{path: "extraArgs", value: "[--bind-address=192.0.2.7]", want: `- "--bind-address=192.0.2.7"`},
 	}
@@ -94,7 +98,7 @@ func TestTheConsoleHasNoCredentials(t *testing.T) {
 	}
 	assert.Equal(t, secrets.CertificateConfig{
 		Secret: "tripod-console", Authority: "tripod-ca", CommonName: "tripod-console", Usages: []string{"server"},
-		DNSNames: []string{"tripod-console.control.svc", "localhost"},
+		DNSNames: []string{"localhost", "tripod-console.control.svc"},
 	}, certificateOf(t, r, "tripod-console"), "no client")
 }
 
@@ -111,10 +115,15 @@ func TestBrowsersReachTheConsole(t *testing.T) {
 	container := find(t, r, "Deployment", "tripod-console", &appsv1.Deployment{}).Spec.Template.Spec.Containers[0]
 	assert.True(t, listens(container, service.Spec.Ports[0].TargetPort.StrVal))
 	assert.Subset(t, container.Args, []string{
-		"--host=console.example.com:8443", "--host=192.0.2.7", "--host=tripod-console.control.svc:444", "--host=localhost:8443", "--secure-port=8443",
+		"--host=console.example.com:8443", "--host=192.0.2.7", "--host=tripod-console.control.svc:444", "--secure-port=8443",
 	})
+	assert.NotContains(t, container.Args, "--host=localhost:8443", "other pages of a user's machine are at this host")
+	for name, probe := range map[string]*corev1.Probe{"startup": container.StartupProbe, "readiness": container.ReadinessProbe, "liveness": container.LivenessProbe} {
+		assert.Equal(t, "probes", probe.HTTPGet.Port.StrVal, "browsers can take all connections of the other port: %s", name)
+	}
+	assert.True(t, listens(container, "probes"))
 	certificate := certificateOf(t, r, "tripod-console")
-	assert.Equal(t, []string{"console.example.com", "tripod-console.control.svc", "localhost"}, certificate.DNSNames)
+	assert.Equal(t, []string{"console.example.com", "tripod-console.control.svc"}, certificate.DNSNames)
 	assert.Equal(t, []string{"192.0.2.7"}, certificate.IPAddresses)
 
 	pods := map[string]pod{}
@@ -130,9 +139,39 @@ func TestBrowsersReachTheConsole(t *testing.T) {
 	policy := find(t, r, "NetworkPolicy", "tripod-console", &networkingv1.NetworkPolicy{}).Spec
 	assert.Len(t, policy.Egress, 1, "without OIDC, only the aggregator")
 	assert.Empty(t, policy.Ingress[0].From, "browsers are anywhere")
+	require.Len(t, policy.Ingress[0].Ports, 1)
 	assert.Equal(t, 8443, policy.Ingress[0].Ports[0].Port.IntValue())
-	policy = find(t, render(t, withConsoleLogin), "NetworkPolicy", "tripod-console", &networkingv1.NetworkPolicy{}).Spec
-	assert.Len(t, policy.Egress, 2, "and the issuer")
+}
+
+func TestTheConsoleReachesItsIssuerOnly(t *testing.T) {
+	const outside = "networkPolicy: {outside: [{ipBlock: {cidr: 198.51.100.0/24}}]}"
+	for name, test := range map[string]struct {
+		values []string
+		ports  []int
+		cidr   string
+	}{
+		"by default":              {nil, []int{443}, ""},
+		"at the port of its URL":  {[]string{"console: {oidc: {issuerURL: 'https://login.example.com:8443/realms/a:1'}}"}, []int{8443}, ""},
+		"at an address of IPv6":   {[]string{"console: {oidc: {issuerURL: 'https://[2001:db8::1]/a'}}"}, []int{443}, ""},
+		"where all issuers are":   {[]string{outside}, []int{443}, "198.51.100.0/24"},
+		"where the values say so": {[]string{outside, "console: {oidc: {egress: {to: [{ipBlock: {cidr: 192.0.2.7/32}}], ports: [8443, 8444]}}}"}, []int{8443, 8444}, "192.0.2.7/32"},
+	} {
+		r := render(t, merged(t, append([]string{withConsoleLogin}, test.values...)...))
+		checkAccepted(t, r)
+		egress := find(t, r, "NetworkPolicy", "tripod-console", &networkingv1.NetworkPolicy{}).Spec.Egress
+		require.Len(t, egress, 2, name)
+		var ports []int
+		for _, port := range egress[1].Ports {
+			ports = append(ports, port.Port.IntValue())
+		}
+		assert.Equal(t, test.ports, ports, name)
+		if test.cidr == "" {
+			assert.Empty(t, egress[1].To, name)
+			continue
+		}
+		require.Len(t, egress[1].To, 1, name)
+		assert.Equal(t, test.cidr, egress[1].To[0].IPBlock.CIDR, name)
+	}
 }
 
 // certificateOf returns what the certificate in a Secret is to be.

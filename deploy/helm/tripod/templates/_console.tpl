@@ -3,12 +3,12 @@ Copyright The Tripod Authors.
 SPDX-License-Identifier: Apache-2.0
 */ -}}
 
-{{- /* Where browsers reach the console, as a JSON list of hosts with their ports, unless these are 443: the hosts of the values, the Service, and `kubectl
-port-forward`. */ -}}
+{{- /* Where browsers reach the console, as a JSON list of hosts with their ports, unless these are 443: the hosts of the values, or else `kubectl
+port-forward`, and the Service. */ -}}
 {{- define "tripod.console.hosts" -}}
 {{- $port := ternary "" (printf ":%v" .Values.console.service.port) (eq (int .Values.console.service.port) 443) -}}
 {{- $service := printf "%s-console.%s.svc%s" (include "tripod.fullname" .) .Release.Namespace $port -}}
-{{- concat .Values.console.hosts (list $service "localhost:8443") | uniq | toJson -}}
+{{- concat (.Values.console.hosts | default (list "localhost:8443")) (list $service) | uniq | toJson -}}
 {{- end -}}
 
 {{- /* The OIDC issuer at which users sign in, as JSON. What the values of the console do not say is that of the API. It is empty without one. */ -}}
@@ -25,6 +25,20 @@ port-forward`. */ -}}
 {{- end -}}
 {{- end -}}
 
+{{- /* The rule of a NetworkPolicy that lets the console reach its OIDC issuer. */ -}}
+{{- define "tripod.console.egress" -}}
+{{- $egress := .Values.console.oidc.egress -}}
+{{- $port := (urlParse (include "tripod.console.oidc" . | fromJson).issuerURL).host | regexFind ":[0-9]+$" | trimPrefix ":" | default "443" -}}
+- ports:
+    {{- range $egress.ports | default (list $port) }}
+    - {port: {{ . }}}
+    {{- end }}
+  {{- with $egress.to | default .Values.networkPolicy.outside }}
+  to:
+    {{- toYaml . | nindent 4 }}
+  {{- end }}
+{{- end -}}
+
 {{- /* The flags of the console. */ -}}
 {{- define "tripod.console.arguments" -}}
 - console
@@ -34,6 +48,7 @@ port-forward`. */ -}}
 - --tls-cert-file=/etc/tripod/pki/own/tls.crt
 - --tls-private-key-file=/etc/tripod/pki/own/tls.key
 - --secure-port=8443
+- --probe-bind-address=:6445
 {{- range include "tripod.console.hosts" . | fromJsonArray }}
 - --host={{ . }}
 {{- end }}
@@ -126,15 +141,16 @@ spec:
             {{- end }}
           ports:
             - {name: https, containerPort: 8443}
+            - {name: probes, containerPort: 6445}
           startupProbe:
-            httpGet: {path: /livez, port: https, scheme: HTTPS}
+            httpGet: {path: /livez, port: probes}
             periodSeconds: 1
             failureThreshold: 60
           readinessProbe:
-            httpGet: {path: /livez, port: https, scheme: HTTPS}
+            httpGet: {path: /readyz, port: probes}
             timeoutSeconds: 5
           livenessProbe:
-            httpGet: {path: /livez, port: https, scheme: HTTPS}
+            httpGet: {path: /livez, port: probes}
             timeoutSeconds: 10
             failureThreshold: 6
           resources:
