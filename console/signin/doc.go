@@ -9,5 +9,8 @@
 // after a longest time, and when the API server refuses its token (sessions.go).
 //
 // A request must name a host that is listed, so that a name of another site does not reach the console, and must come from a page of the
-// console. The exceptions are a probe, and the way back from an issuer, which a cookie of its own joins to the way there.
+// console. The exception is the way back from an issuer, which a cookie of its own joins to the way there.
+//
+// Attempts to sign in are bounded (attempts.go). The metadata of the issuer and tokens are renewed in the background, so that no page waits
+// for the issuer while its token is valid (refresh.go).
 package signin
