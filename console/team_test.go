@@ -22,8 +22,8 @@ import (
 
 const host = "console.example.com"
 
-// startTeam starts a console with a certificate of a name, and returns what replaces that, and what stops the console.
-func startTeam(t *testing.T, name string) (server *TeamServer, write func(name string), stop func()) {
+// startTeam starts a console with a certificate of a name, and returns what replaces that, and what stops the console. Changes apply before it serves.
+func startTeam(t *testing.T, name string, changes ...func(*TeamServer)) (server *TeamServer, write func(name string), stop func()) {
 	t.Helper()
 	dir := t.TempDir()
 	options := NewTeamOptions()
@@ -43,6 +43,9 @@ func startTeam(t *testing.T, name string) (server *TeamServer, write func(name s
 	write(name)
 	server, err = ListenForTeam(t.Context(), options)
 	require.NoError(t, err)
+	for _, change := range changes {
+		change(server)
+	}
 	ctx, cancel := context.WithCancel(t.Context())
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(ctx) }()
@@ -55,7 +58,7 @@ func startTeam(t *testing.T, name string) (server *TeamServer, write func(name s
 // visit opens the page on which users sign in, on a connection of its own.
 func visit(t *testing.T, server *TeamServer) *http.Response {
 	t.Helper()
-	client := http.Client{Transport: &http.Transport{
+	client := http.Client{Timeout: time.Minute, Transport: &http.Transport{
 		TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, ForceAttemptHTTP2: true, DisableKeepAlives: true,
 	}}
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "https://"+server.Address()+"/sign-in", nil)
@@ -89,7 +92,9 @@ func TestAConnectionHasOneRequestAtOnce(t *testing.T) {
 // TestIdleConnectionsKeepNoUserOut takes all connections of a network, and more.
 func TestIdleConnectionsKeepNoUserOut(t *testing.T) {
 	t.Parallel()
-	server, _, stop := startTeam(t, host)
+	server, _, stop := startTeam(t, host, func(s *TeamServer) {
+		s.server.ReadTimeout, s.server.ReadHeaderTimeout, s.server.WriteTimeout = time.Hour, time.Hour, time.Hour // none ends by itself
+	})
 	for range maxConnectionsOfNetwork + 8 {
 		idle, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", server.Address())
 		require.NoError(t, err)
