@@ -67,8 +67,8 @@ func NewPlaces(count, waiting int) *Places {
 	return &Places{make(chan struct{}, count), make(chan struct{}, waiting)}
 }
 
-// Take returns a place, which the caller must free. Requests get places in the order in which they came. Take returns ErrBusy at once if too
-// many wait, and the error of the context when that ends.
+// Take returns a place, which the caller must free. Requests get places in the order in which they came. Take returns ErrBusy at once if
+// too many wait, and the error of the context when that ends.
 func (p *Places) Take(ctx context.Context) (free func(), err error) {
 	free = func() { <-p.taken }
 	select {

@@ -47,8 +47,8 @@ func newAttempts() *attempts {
 	return &attempts{places: access.NewPlaces(maxAttempts, waitingAttempts), networks: map[netip.Prefix]*failures{}}
 }
 
-// begin returns when an attempt of a client may be checked. The caller must then say whether it has failed. It returns access.ErrBusy if too
-// many attempts wait.
+// begin returns when an attempt of a client may be checked. The caller must then say whether it has failed. It returns access.ErrBusy if
+// too many attempts wait.
 func (a *attempts) begin(ctx context.Context, client netip.Prefix) (end func(failed bool), err error) {
 	slow := a.slow(client)
 	freeSlow := func() {}

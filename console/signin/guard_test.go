@@ -40,7 +40,7 @@ const (
 
 // testAPI is an API server with search, which has one object for each user.
 type testAPI struct {
-	t      *testing.T
+	t      testing.TB
 	server *httptest.Server
 
 	mu sync.Mutex
@@ -89,14 +89,14 @@ func (a *testAPI) tokens() []string {
 
 // team is a console for a team, with the servers that it asks.
 type team struct {
-	t      *testing.T
+	t      testing.TB
 	api    *testAPI
 	issuer *testIssuer
 	guard  *Guard
 	server *httptest.Server
 }
 
-func newTeam(t *testing.T) *team {
+func newTeam(t testing.TB) *team {
 	t.Helper()
 	c := &team{t: t, api: &testAPI{t: t, users: map[string]string{tokenOfAnn: "ann", tokenOfTom: "tom"}}, issuer: newTestIssuer(t)}
 	c.api.server = httptest.NewTLSServer(c.api)

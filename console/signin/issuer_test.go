@@ -33,7 +33,7 @@ const (
 
 // testIssuer is an OpenID Connect issuer at which a user is signed in already.
 type testIssuer struct {
-	t   *testing.T
+	t   testing.TB
 	url string
 	key *ecdsa.PrivateKey
 
@@ -56,7 +56,7 @@ type testIssuer struct {
 	issued, asked []string
 }
 
-func newTestIssuer(t *testing.T) *testIssuer {
+func newTestIssuer(t testing.TB) *testIssuer {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	require.NoError(t, err)
 	return &testIssuer{

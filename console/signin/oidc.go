@@ -101,8 +101,8 @@ func newIssuer(options OIDC) (*issuer, error) {
 	}}, nil
 }
 
-// metadata returns the endpoints and keys of the issuer. The first login asks for them, so that the console starts without the issuer. Later,
-// they are renewed in the background.
+// metadata returns the endpoints and keys of the issuer. The first login asks for them, so that the console starts without the issuer.
+// Later, they are renewed in the background.
 func (i *issuer) metadata(ctx context.Context) (*oidc.Provider, error) {
 	i.mu.Lock()
 	known, failure, current := i.provider, i.failure, time.Now().Before(i.askAt)

@@ -85,7 +85,7 @@ func (r *refreshed) Token(ctx context.Context) (string, error) {
 	}
 	renewed := r.renewals.DoChan("", func() (any, error) {
 		r.renew()
-		return nil, nil //nolint:nilnil // the token is in r
+		return nil, nil // the token is in r
 	})
 	if valid {
 		return token, nil
