@@ -26,6 +26,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/kube-openapi/pkg/validation/spec"
 
+	"github.com/tripod-k8s/tripod/apiservice/internal/etcdgate"
 	"github.com/tripod-k8s/tripod/internal/backend"
 	"github.com/tripod-k8s/tripod/internal/service"
 	backendv1 "github.com/tripod-k8s/tripod/proto/backend/v1"
@@ -190,6 +191,8 @@ func (c *config) newServer() (*server, error) {
 
 // install serves the groups, as far as --runtime-config does not disable them.
 func (c *config) install(api *genericapiserver.GenericAPIServer) error {
+	getter := etcdgate.Getter(c.generic.RESTOptionsGetter)
+	moves := &migrations{codecs: c.options.types.codecs, maxBytes: c.generic.MaxRequestBodyBytes, movable: map[schema.GroupResource]*movable{}}
 	for _, g := range c.options.service.Groups {
 		info := genericapiserver.NewDefaultAPIGroupInfo(g.Name, c.options.types.scheme, metav1.ParameterCodec, c.options.types.codecs)
 		for _, resource := range g.Resources {
@@ -197,9 +200,12 @@ func (c *config) install(api *genericapiserver.GenericAPIServer) error {
 			if len(versions) == 0 {
 				continue // a storage of it would be used and closed by nothing
 			}
-			storages, err := resource.storages(c.options.environment, g, c.generic.RESTOptionsGetter)
+			storages, err := resource.storages(c.options.environment, g, getter)
 			c.opened = slices.AppendSeq(c.opened, maps.Values(storages))
 			if err != nil {
+				return err
+			}
+			if err := moves.add(c.options.types, g, storages, resource.name(), versions); err != nil {
 				return err
 			}
 			for _, gv := range versions {
@@ -215,6 +221,7 @@ func (c *config) install(api *genericapiserver.GenericAPIServer) error {
 			return err
 		}
 	}
+	moves.install(api)
 	return nil
 }
 

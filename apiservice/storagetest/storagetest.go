@@ -53,7 +53,7 @@ type rule struct {
 
 // Run tests each rule with a storage of its own. It needs no cluster, and takes some seconds with a storage in memory.
 func Run(t *testing.T, o Options) {
-	for _, r := range slices.Concat(writes, reads, watches, order) {
+	for _, r := range slices.Concat(writes, reads, watches, order, gates) {
 		t.Run(r.name, func(t *testing.T) { r.test(t.Context(), t, o.Open(t, resource())) })
 	}
 	for _, r := range o.forgotten() {

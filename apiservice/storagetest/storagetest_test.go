@@ -7,12 +7,15 @@ import (
 	"context"
 	"os"
 	"os/exec"
+	goruntime "runtime"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/apiserver/pkg/storage"
@@ -38,7 +41,13 @@ var broken = map[string]struct {
 	"loses":        {inOrder, func(s storage.Interface) storage.Interface { return filter{s, 0} }},
 	"doubles":      {inOrder, func(s storage.Interface) storage.Interface { return filter{s, 2} }},
 	"hides":        {"a watch from a forgotten revision gets 410", hides},
+	"open":         {"a closed gate refuses writes of clients, and no reads", func(s storage.Interface) storage.Interface { return open{s.(gated)} }},
+	"shut":         {"a closed gate admits writes of its move, and of no other", func(s storage.Interface) storage.Interface { return shut{s.(gated)} }},
+	"forges":       {"an object that a move writes is as it was", func(s storage.Interface) storage.Interface { return forger{s.(gated)} }},
+	"late":         {"no write of a client is done once the gate is closed", func(s storage.Interface) storage.Interface { return &late{gated: s.(gated)} }},
 }
+
+type gated = storages.Gated
 
 const inOrder = "watches have each change once, in the order of resourceVersions"
 
@@ -180,4 +189,62 @@ func (s hider) Watch(ctx context.Context, key string, o storage.ListOptions) (wa
 		o.ResourceVersion, o.SendInitialEvents = "", nil
 	}
 	return s.Interface.Watch(ctx, key, o)
+}
+
+// open admits all writes.
+type open struct{ gated }
+
+func (s open) GuaranteedUpdate(
+	ctx context.Context, key string, out runtime.Object, ignore bool, p *storage.Preconditions, f storage.UpdateFunc, cached runtime.Object,
+) error {
+	move, err := s.Gate(ctx)
+	if err != nil {
+		return err
+	}
+	return s.gated.GuaranteedUpdate(storages.ByMove(ctx, move), key, out, ignore, p, f, cached)
+}
+
+// shut takes no write for that of a move.
+type shut struct{ gated }
+
+func (s shut) Create(ctx context.Context, key string, object, out runtime.Object, ttl uint64) error {
+	return s.gated.Create(storages.ByMove(ctx, ""), key, object, out, ttl)
+}
+
+// forger gives objects another generation.
+type forger struct{ gated }
+
+func (s forger) GuaranteedUpdate(
+	ctx context.Context, key string, out runtime.Object, ignore bool, p *storage.Preconditions, f storage.UpdateFunc, cached runtime.Object,
+) error {
+	return s.gated.GuaranteedUpdate(ctx, key, out, ignore, p, func(o runtime.Object, m storage.ResponseMeta) (runtime.Object, *uint64, error) {
+		updated, ttl, err := f(o, m)
+		if accessor, wrong := meta.Accessor(updated); err == nil && wrong == nil {
+			accessor.SetGeneration(1)
+		}
+		return updated, ttl, err
+	}, cached)
+}
+
+// late closes the gate once another write is done.
+type late struct {
+	gated
+	written atomic.Int64
+}
+
+func (s *late) GuaranteedUpdate(
+	ctx context.Context, key string, out runtime.Object, ignore bool, p *storage.Preconditions, f storage.UpdateFunc, cached runtime.Object,
+) error {
+	defer s.written.Add(1)
+	return s.gated.GuaranteedUpdate(ctx, key, out, ignore, p, f, cached)
+}
+
+func (s *late) SetGate(ctx context.Context, from, to string) error {
+	go func() {
+		for until := s.written.Load() + 200; s.written.Load() < until; {
+			goruntime.Gosched()
+		}
+		s.gated.SetGate(ctx, from, to) //nolint:errcheck // the gate is as from
+	}()
+	return nil
 }

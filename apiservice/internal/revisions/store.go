@@ -70,13 +70,16 @@ type Store struct {
 	versioner storage.APIObjectVersioner
 	keep      Keep
 	write     Write
+	keepGate  KeepGate
 	// waitTimeout is how long a write may take, with its wait for the others before it. It is 0 without write.
 	waitTimeout time.Duration
 
 	// writing has room for one value, that of what writes. It is locked before mu, and held while keep or write works. It is a channel, so
 	// that the wait for it can end.
 	writing chan struct{}
-	mu      sync.Mutex
+	// gate is what Gate returns. What writes may read it, and SetGate sets it, while both hold writing.
+	gate string
+	mu   sync.Mutex
 	// objects are those of revision current. size is that of their data.
 	objects *tree
 	current int64
@@ -240,6 +243,11 @@ func (s *Store) commit(client context.Context, key string, old *entry, data []by
 		return change{}, err
 	}
 	defer s.unlock()
+	if s.write == nil { // a database has the gate of its copies
+		if err := storages.Admit(client, s.resource.GroupResource, s.gate); err != nil {
+			return change{}, err
+		}
+	}
 	if err := s.accepts(key, old, next); err != nil {
 		return change{}, err
 	}

@@ -63,6 +63,11 @@ func (o Options) Open(r storages.Resource) (storage.Interface, func(), error) {
 		return nil, nil, fmt.Errorf("storage of %s: %w", r.GroupResource, err)
 	}
 	kept.KeepBy(d.keep)
+	if err := d.openGate(); err != nil {
+		kept.Close()
+		d.close()
+		return nil, nil, fmt.Errorf("storage of %s: %w", r.GroupResource, err)
+	}
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
 	go func() {

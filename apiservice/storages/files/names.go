@@ -16,6 +16,8 @@ const (
 	extension = ".yaml"
 	// lockFile is what a process locks while it uses a directory.
 	lockFile = ".lock"
+	// gateFile has the name of the move that has closed the gate of the resource. Without a move, it does not exist.
+	gateFile = ".gate"
 	// unfinished begins the names of files that are being written. Names of objects never begin with ".".
 	unfinished = ".unfinished-"
 	// longest is the most bytes of a name. File systems allow 255, with the extension.

@@ -15,6 +15,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/tripod-k8s/tripod/apiservice/internal/revisions"
+	"github.com/tripod-k8s/tripod/apiservice/storages"
 )
 
 const (
@@ -133,6 +134,9 @@ func (s *store) write(client context.Context, key string, before int64, data []b
 	ctx, cancel := context.WithDeadline(context.WithoutCancel(client), deadline)
 	defer cancel()
 	revision, err := s.log.append(ctx, key, before, data)
+	if errors.Is(err, errRefused) {
+		return 0, storages.ErrorClosed(client, s.resource)
+	}
 	if err != nil {
 		return 0, s.unwritten(client, ctx, err)
 	}

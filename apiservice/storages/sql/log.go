@@ -96,11 +96,15 @@ func (l *changeLog) insert(ctx context.Context, tx *sql.Tx, revision int64, key 
 // errConflict says that an object is in another revision.
 var errConflict = errors.New("the object is in another revision")
 
-// append makes a change, and returns its revision, or 0 if the object is in another revision than before. A revision is the time, and a
+// append makes a change, and returns its revision, or 0 if the object is in another revision than before. It returns errRefused if the gate
+// does not admit the change. A revision is the time, and a
 // random step. So a database that was restored, or has lost its latest changes, gives none that replicas and clients know from before.
 func (l *changeLog) append(ctx context.Context, key string, before int64, data []byte) (int64, error) {
 	var made int64
 	err := l.in(ctx, time.Now().UnixNano(), revisions.Step(), func(tx *sql.Tx, revision, _ int64) error {
+		if err := l.admit(ctx, tx); err != nil {
+			return err
+		}
 		var last int64
 		var deleted bool
 		err := tx.QueryRowContext(ctx, l.query(

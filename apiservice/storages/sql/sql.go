@@ -21,6 +21,7 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/apiserver/pkg/storage"
 
@@ -65,7 +66,10 @@ func (o Options) Open(r storages.Resource) (storage.Interface, func(), error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	s := &store{Store: kept, log: &changeLog{db: o.DB, table: o.Table, resource: r.GroupResource.String()}, options: o}
+	s := &store{
+		Store: kept, resource: r.GroupResource, options: o,
+		log: &changeLog{db: o.DB, table: o.Table, resource: r.GroupResource.String()},
+	}
 	kept.WriteTo(s.write, waitTimeout)
 	ctx, cancel := context.WithTimeout(context.Background(), waitTimeout)
 	defer cancel()
@@ -89,8 +93,9 @@ func (o Options) Open(r storages.Resource) (storage.Interface, func(), error) {
 // store is a storage.Interface.
 type store struct {
 	*revisions.Store
-	log     *changeLog
-	options Options
+	resource schema.GroupResource
+	log      *changeLog
+	options  Options
 	// failed says why the database could not be read last.
 	failed failure
 	// followed counts the changes since it was last looked whether old ones are to be removed.

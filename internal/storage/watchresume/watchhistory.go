@@ -60,17 +60,43 @@ func Apply(config *genericapiserver.Config, etcd *genericoptions.EtcdOptions) er
 	return nil
 }
 
+// Getter is a getter of options that [Apply] sets.
+type Getter interface {
+	generic.RESTOptionsGetter
+	// Through returns a getter whose storages are made by way of what newRaw returns. The clients are those of the getter.
+	Through(newRaw func(*etcdclient.Clients) etcdclient.NewRawStorage) generic.RESTOptionsGetter
+	// Clients are the etcd clients of the getter.
+	Clients() *etcdclient.Clients
+}
+
 type continuingGetter struct {
 	getter  generic.RESTOptionsGetter
 	clients *etcdclient.Clients
 	cached  func(schema.GroupResource) bool
+	// raw is another way to make storages without a cache. It may be nil.
+	raw etcdclient.NewRawStorage
 }
+
+var _ Getter = continuingGetter{}
+
+// Through implements Getter.
+func (g continuingGetter) Through(newRaw func(*etcdclient.Clients) etcdclient.NewRawStorage) generic.RESTOptionsGetter {
+	g.raw = newRaw(g.clients)
+	return g
+}
+
+// Clients implements Getter.
+func (g continuingGetter) Clients() *etcdclient.Clients { return g.clients }
 
 // GetRESTOptions implements generic.RESTOptionsGetter.
 func (g continuingGetter) GetRESTOptions(resource schema.GroupResource, example runtime.Object) (generic.RESTOptions, error) {
 	options, err := g.getter.GetRESTOptions(resource, example)
 	if err == nil {
-		options.Decorator = Decorate(etcdclient.Decorator(g.clients.NewStorage, g.cached(resource)), g.clients.NewStorage)
+		raw := g.raw
+		if raw == nil {
+			raw = g.clients.NewStorage
+		}
+		options.Decorator = Decorate(etcdclient.Decorator(raw, g.cached(resource)), raw)
 	}
 	return options, err
 }

@@ -1,0 +1,178 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package apiservice
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
+	"k8s.io/apiserver/pkg/endpoints/handlers/responsewriters"
+	"k8s.io/apiserver/pkg/registry/rest"
+	genericapiserver "k8s.io/apiserver/pkg/server"
+
+	"github.com/tripod-k8s/tripod/apiservice/storages"
+	"github.com/tripod-k8s/tripod/internal/migration"
+)
+
+// migrations answers requests by which objects move into the service and out of it. They are for paths that are no resources, so a user
+// needs a right for these very paths (nonResourceURLs), and rights for resources, such as all verbs for all of them, are none.
+type migrations struct {
+	codecs serializer.CodecFactory
+	// maxBytes bounds the body of a request.
+	maxBytes int64
+	// groups are the groups of the service.
+	groups []string
+	// movable are the resources whose objects can move.
+	movable map[schema.GroupResource]*movable
+}
+
+// add adds a resource, with the storages that serve it, if its objects can move.
+func (m *migrations) add(t *types, g Group, by map[string]rest.Storage, name string, versions []schema.GroupVersion) error {
+	if !slices.Contains(m.groups, g.Name) {
+		m.groups = append(m.groups, g.Name)
+	}
+	stored, ok := by[name].(*objects)
+	if !ok {
+		return nil
+	}
+	moves, err := newMovable(t, g, stored, versions, by[name+"/status"] != nil)
+	if moves != nil && err == nil {
+		m.movable[moves.resource] = moves
+	}
+	return err
+}
+
+// install serves the paths, unless no objects of the service can move.
+func (m *migrations) install(api *genericapiserver.GenericAPIServer) {
+	if len(m.movable) > 0 {
+		api.Handler.NonGoRestfulMux.HandlePrefix(migration.Root+"/", m)
+	}
+}
+
+// ServeHTTP implements http.Handler.
+func (m *migrations) ServeHTTP(w http.ResponseWriter, req *http.Request) {
+	answer, err := m.answer(w, req)
+	if err != nil {
+		responsewriters.ErrorNegotiated(statusOf(err), m.codecs, schema.GroupVersion{Version: "v1"}, w, req)
+		return
+	}
+	responsewriters.WriteRawJSON(http.StatusOK, answer, w)
+}
+
+func (m *migrations) answer(w http.ResponseWriter, req *http.Request) (any, error) {
+	group, name, ok := migration.Parse(req.URL.Path)
+	if !ok || !slices.Contains(m.groups, group) {
+		return nil, apierrors.NewGenericServerResponse(http.StatusNotFound, req.Method, schema.GroupResource{Group: group}, "",
+			"the service does not serve this group", 0, true)
+	}
+	if name == "" {
+		if req.Method != http.MethodGet {
+			return nil, apierrors.NewMethodNotSupported(schema.GroupResource{Group: group}, req.Method)
+		}
+		return m.describe(req.Context(), group)
+	}
+	resource := schema.GroupResource{Group: group, Resource: name}
+	moves := m.movable[resource]
+	if moves == nil {
+		return nil, apierrors.NewGenericServerResponse(http.StatusNotFound, req.Method, resource, "",
+			"the service does not serve this resource, or does not keep its objects in a storage with a gate", 0, true)
+	}
+	switch req.Method {
+	case http.MethodGet:
+		return moves.page(req.Context(), req.URL.Query())
+	case http.MethodPost:
+		var batch migration.Batch
+		if err := m.read(w, req, &batch); err != nil {
+			return nil, err
+		}
+		return moves.take(req.Context(), batch)
+	case http.MethodPut:
+		var gate migration.Gate
+		if err := m.read(w, req, &gate); err != nil {
+			return nil, err
+		}
+		return gate, moves.setGate(req.Context(), gate)
+	}
+	return nil, apierrors.NewMethodNotSupported(resource, req.Method)
+}
+
+// read decodes the body of a request.
+func (m *migrations) read(w http.ResponseWriter, req *http.Request, into any) error {
+	decoder := json.NewDecoder(http.MaxBytesReader(w, req.Body, m.maxBytes))
+	decoder.DisallowUnknownFields()
+	err := decoder.Decode(into)
+	if tooLarge := (*http.MaxBytesError)(nil); errors.As(err, &tooLarge) {
+		return apierrors.NewRequestEntityTooLargeError(fmt.Sprintf("a request may have %d bytes: send fewer objects", tooLarge.Limit))
+	}
+	if err != nil {
+		return apierrors.NewBadRequest("the body is not as the protocol has it: " + err.Error())
+	}
+	return nil
+}
+
+// describe returns what the service serves of a group.
+func (m *migrations) describe(ctx context.Context, group string) (*migration.Group, error) {
+	described := &migration.Group{Resources: []migration.Resource{}}
+	for resource, moves := range m.movable {
+		if resource.Group != group {
+			continue
+		}
+		move, err := moves.gated.Gate(ctx)
+		if err != nil {
+			return nil, err
+		}
+		described.Resources = append(described.Resources, migration.Resource{
+			Name: resource.Resource, Kind: moves.kind, Namespaced: moves.namespaced(), Versions: moves.versions, Status: moves.status, Move: move,
+		})
+	}
+	slices.SortFunc(described.Resources, func(a, b migration.Resource) int { return strings.Compare(a.Name, b.Name) })
+	return described, nil
+}
+
+// setGate closes or opens the gate of the resource.
+func (m *movable) setGate(ctx context.Context, gate migration.Gate) error {
+	for _, move := range []string{gate.From, gate.To} {
+		if move == "" {
+			continue
+		}
+		if err := migration.ValidateMove(move); err != nil {
+			return apierrors.NewBadRequest(err.Error())
+		}
+	}
+	return m.gated.SetGate(ctx, gate.From, gate.To)
+}
+
+// limitOf returns how many objects a page may have.
+func limitOf(query url.Values) (int64, error) {
+	text := query.Get(migration.Limit)
+	if text == "" {
+		return migration.MaxObjects, nil
+	}
+	limit, err := strconv.ParseInt(text, 10, 64)
+	if err != nil || limit < 1 || limit > migration.MaxObjects {
+		return 0, apierrors.NewBadRequest(fmt.Sprintf("%s is %q, and must be from 1 to %d", migration.Limit, text, migration.MaxObjects))
+	}
+	return limit, nil
+}
+
+// statusOf returns an error that clients understand.
+func statusOf(err error) error {
+	if errors.Is(err, storages.ErrGate) {
+		return &apierrors.StatusError{ErrStatus: conflict(err.Error())}
+	}
+	if status := apierrors.APIStatus(nil); errors.As(err, &status) {
+		return err
+	}
+	return apierrors.NewInternalError(err)
+}
