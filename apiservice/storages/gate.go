@@ -5,12 +5,11 @@ package storages
 
 import (
 	"context"
-	"errors"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/storage"
+
+	"github.com/tripod-k8s/tripod/internal/migration"
 )
 
 // Gated is a storage whose objects can be moved from another API server and to one. It has a gate, which is open unless a move has closed
@@ -29,38 +28,15 @@ type Gated interface {
 }
 
 // ErrGate says that a gate is not as its caller expects.
-var ErrGate = errors.New("another move has closed the gate, or it was opened")
-
-type moveKey struct{}
+var ErrGate = migration.ErrGate
 
 // ByMove returns a context whose writes are those of a move.
-func ByMove(ctx context.Context, move string) context.Context {
-	return context.WithValue(ctx, moveKey{}, move)
-}
+func ByMove(ctx context.Context, move string) context.Context { return migration.ByMove(ctx, move) }
 
-// MoveOf returns the move to which the writes of a context belong, or "" for those of clients.
-func MoveOf(ctx context.Context) string {
-	move, _ := ctx.Value(moveKey{}).(string)
-	return move
-}
-
-// retryAfterSeconds is when a client should repeat a write that meets a closed gate.
-const retryAfterSeconds = 1
-
-// Admit returns nil if a gate admits the writes of a context. gate is what Gate returns.
-func Admit(ctx context.Context, r schema.GroupResource, gate string) error {
-	if MoveOf(ctx) == gate {
-		return nil
-	}
-	return ErrorClosed(ctx, r)
-}
+// MoveOf returns the move to which the writes of a context belong, or "" for those of clients. Admit a write if that is what Gate returns.
+func MoveOf(ctx context.Context) string { return migration.MoveOf(ctx) }
 
 // ErrorClosed returns the error of a write that a gate does not admit: 503 with Retry-After for a client, and [ErrGate] for a move.
 func ErrorClosed(ctx context.Context, r schema.GroupResource) error {
-	if MoveOf(ctx) != "" {
-		return ErrGate
-	}
-	err := apierrors.NewServiceUnavailable(r.String() + " cannot be written: its objects move to or from another API server")
-	err.ErrStatus.Details = &metav1.StatusDetails{Group: r.Group, Kind: r.Resource, RetryAfterSeconds: retryAfterSeconds}
-	return err
+	return migration.ErrorClosed(ctx, r)
 }

@@ -243,10 +243,8 @@ func (s *Store) commit(client context.Context, key string, old *entry, data []by
 		return change{}, err
 	}
 	defer s.unlock()
-	if s.write == nil { // a database has the gate of its copies
-		if err := storages.Admit(client, s.resource.GroupResource, s.gate); err != nil {
-			return change{}, err
-		}
+	if s.write == nil && storages.MoveOf(client) != s.gate { // a database has the gate of its copies
+		return change{}, storages.ErrorClosed(client, s.resource.GroupResource)
 	}
 	if err := s.accepts(key, old, next); err != nil {
 		return change{}, err

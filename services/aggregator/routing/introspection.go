@@ -3,7 +3,11 @@
 
 package routing
 
-import "net/url"
+import (
+	"net/url"
+
+	"github.com/tripod-k8s/tripod/internal/migration"
+)
 
 const (
 	// serviceParameter names the service that a request asks about itself. replicaParameter is the address, host:port, of one of its
@@ -28,8 +32,12 @@ func Introspects(path string) bool {
 	return false
 }
 
-// RouteURL returns who answers a request. At introspection paths ?service= names the owner. Everywhere else it is Route of the path.
+// RouteURL returns who answers a request. At introspection paths ?service= names the owner, and at those by which objects move, where it can
+// be an API service only. Everywhere else it is Route of the path.
 func (t *Table) RouteURL(u *url.URL) Target {
+	if _, ok := cutSegment(u.Path, migration.Root); ok {
+		return t.routeMigration(u)
+	}
 	if u.RawQuery == "" || !Introspects(u.Path) {
 		return t.Route(u.Path)
 	}
@@ -43,4 +51,18 @@ func (t *Table) RouteURL(u *url.URL) Target {
 	target := t.Route(u.Path)
 	target.UnknownService = query.Has(serviceParameter)
 	return target
+}
+
+// routeMigration routes a request about the objects of an API service. They move while another server has their group, so no APIService
+// leads there.
+func (t *Table) routeMigration(u *url.URL) Target {
+	query := u.Query()
+	if !query.Has(serviceParameter) {
+		return t.Route(u.Path)
+	}
+	name := query.Get(serviceParameter)
+	if !t.backends.Has(name) || !Owner(name).Additional() {
+		return Target{Owner: Aggregator, UnknownService: true}
+	}
+	return Target{Owner: Owner(name)}
 }

@@ -33,6 +33,14 @@ func TestServersTellAboutThemselves(t *testing.T) {
 		"/debug/api_priority_and_fairness/dump_queues?service=aggregator": {Owner: Aggregator},
 		"/debug/api_priority_and_fairness/dump_queues?service=extensions": {Owner: Extensions},
 
+		"/migration/wardle.example.com?service=wardle":                     {Owner: "wardle"},
+		"/migration/wardle.example.com/flunders?version=v1&service=wardle": {Owner: "wardle"},
+		"/migration/wardle.example.com?service=wardle&replica=127.0.0.1:1": {Owner: "wardle"},
+		"/migration/wardle.example.com?service=core":                       {Owner: Aggregator},
+		"/migration/wardle.example.com?service=extensions":                 {Owner: Aggregator},
+		"/migration/wardle.example.com":                                    {Owner: Core},
+		"/migrations/wardle.example.com?service=wardle":                    {Owner: Core},
+
 		"/version?service=extensions":                  {Owner: Core},
 		"/openapi/v2?service=core":                     {Owner: Aggregator},
 		"/?service=core":                               {Owner: Aggregator},
@@ -51,6 +59,7 @@ func TestUnknownServices(t *testing.T) {
 	table := completeTable()
 	for in, want := range map[string]bool{
 		"/healthz": false, "/healthz?a=b": false, "/healthz?service=core": false, "/metrics?service=aggregator": false,
+		"/migration/a?service=core": true, "/migration/a?service=other": true,
 		"/healthz?service=": true, "/healthz?service=etcd": true, "/api/v1/pods?service=etcd": false,
 	} {
 		u, err := url.Parse(in)

@@ -18,18 +18,39 @@ import (
 
 	"github.com/tripod-k8s/tripod/apiservice/storages"
 	"github.com/tripod-k8s/tripod/apiservice/storagetest"
+	"github.com/tripod-k8s/tripod/internal/storage/etcdclient"
+	"github.com/tripod-k8s/tripod/internal/storage/etcdgate"
 	"github.com/tripod-k8s/tripod/internal/storage/etcdtest"
 )
 
 func TestEtcdKeepsTheRules(t *testing.T) {
 	client := etcdtest.Start(t)
+	rules(t, client, func(r storages.Resource, config *storagebackend.ConfigForResource) (storage.Interface, func(), error) {
+		return factory.Create(*config, r.New, r.NewList, r.Prefix)
+	})
+}
+
+// API services keep objects in etcd with a gate, for moves.
+func TestEtcdWithAGateKeepsTheRules(t *testing.T) {
+	client, clients := etcdtest.Start(t), &etcdclient.Clients{}
+	rules(t, client, func(r storages.Resource, config *storagebackend.ConfigForResource) (storage.Interface, func(), error) {
+		store, stop, err := etcdgate.Raw(clients)(config, r.New, r.NewList, r.Prefix)
+		return etcdgate.New(store, client, config, r.Prefix), stop, err
+	})
+}
+
+// rules tests storages that a function makes in an etcd.
+func rules(
+	t *testing.T, client *clientv3.Client,
+	open func(storages.Resource, *storagebackend.ConfigForResource) (storage.Interface, func(), error),
+) {
 	opened := 0
 	storagetest.Run(t, storagetest.Options{
 		Open: func(t *testing.T, r storages.Resource) storage.Interface {
 			opened++
 			config := storagebackend.NewDefaultConfig("/"+strconv.Itoa(opened), r.Codec)
 			config.Transport.ServerList = client.Endpoints()
-			store, stop, err := factory.Create(*config.ForResource(r.GroupResource), r.New, r.NewList, r.Prefix)
+			store, stop, err := open(r, config.ForResource(r.GroupResource))
 			require.NoError(t, err)
 			t.Cleanup(stop)
 			return store
@@ -39,6 +60,8 @@ func TestEtcdKeepsTheRules(t *testing.T) {
 		},
 	})
 }
+
+var _ storages.Gated = &etcdgate.Storage{}
 
 // compact compacts etcd as kube-apiserver does, which writes a key first.
 func compact(ctx context.Context, t *testing.T, client *clientv3.Client, revision int64) {

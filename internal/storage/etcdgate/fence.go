@@ -12,7 +12,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/tripod-k8s/tripod/apiservice/storages"
+	"github.com/tripod-k8s/tripod/internal/migration"
 )
 
 // is is true if the gate is as a move has left it, or open for "".
@@ -80,7 +80,7 @@ func (t *fencedTxn) Else(ops ...clientv3.Op) clientv3.Txn {
 
 // Commit implements clientv3.Txn.
 func (t *fencedTxn) Commit() (*clientv3.TxnResponse, error) {
-	move := storages.MoveOf(t.ctx)
+	move := migration.MoveOf(t.ctx)
 	answer, err := t.KV.Txn(t.ctx).
 		If(append([]clientv3.Cmp{is(t.key, move)}, t.conditions...)...).
 		Then(t.then...).
@@ -89,7 +89,7 @@ func (t *fencedTxn) Commit() (*clientv3.TxnResponse, error) {
 		return answer, err
 	}
 	if moveIn(answer.Responses[0].GetResponseRange().GetKvs()) != move {
-		return nil, storages.ErrorClosed(t.ctx, t.resource)
+		return nil, migration.ErrorClosed(t.ctx, t.resource)
 	}
 	answer.Responses = answer.Responses[1:]
 	return answer, nil

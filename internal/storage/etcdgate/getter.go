@@ -1,7 +1,7 @@
 // Copyright The Tripod Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package etcdgate gives storages in etcd the gate of [storages.Gated]. The gate is a key beside the objects, which each transaction of a
+// Package etcdgate gives storages in etcd the gate of storages.Gated of apiservice. The gate is a key beside the objects, which each transaction of a
 // write compares. So etcd itself refuses the writes of a replica, however long that was frozen or cut off.
 package etcdgate
 
@@ -19,7 +19,7 @@ import (
 	"k8s.io/apiserver/pkg/storage/storagebackend/factory"
 	"k8s.io/client-go/tools/cache"
 
-	"github.com/tripod-k8s/tripod/apiservice/storages"
+	"github.com/tripod-k8s/tripod/internal/migration"
 	"github.com/tripod-k8s/tripod/internal/storage/etcdclient"
 	"github.com/tripod-k8s/tripod/internal/storage/watchresume"
 )
@@ -86,18 +86,19 @@ func (g getter) decorate(decorator generic.StorageDecorator) generic.StorageDeco
 }
 
 // New returns a storage with its gate. Raw has made the storage, or that below it.
-func New(of storage.Interface, kv clientv3.KV, config *storagebackend.ConfigForResource, resourcePrefix string) storages.Gated {
-	return &gated{of, kv, keyOf(config, resourcePrefix)}
+func New(of storage.Interface, kv clientv3.KV, config *storagebackend.ConfigForResource, resourcePrefix string) *Storage {
+	return &Storage{of, kv, keyOf(config, resourcePrefix)}
 }
 
-type gated struct {
+// Storage is a storage with a gate. It implements storages.Gated of apiservice.
+type Storage struct {
 	storage.Interface
 	kv  clientv3.KV
 	key string
 }
 
-// Gate implements storages.Gated.
-func (g *gated) Gate(ctx context.Context) (string, error) {
+// Gate returns the move that has closed the gate, or "".
+func (g *Storage) Gate(ctx context.Context) (string, error) {
 	answer, err := g.kv.Get(ctx, g.key)
 	if err != nil {
 		return "", err
@@ -105,15 +106,15 @@ func (g *gated) Gate(ctx context.Context) (string, error) {
 	return moveIn(answer.Kvs), nil
 }
 
-// SetGate implements storages.Gated.
-func (g *gated) SetGate(ctx context.Context, from, to string) error {
+// SetGate changes the gate, or returns migration.ErrGate if it is not as from.
+func (g *Storage) SetGate(ctx context.Context, from, to string) error {
 	change := clientv3.OpPut(g.key, to)
 	if to == "" {
 		change = clientv3.OpDelete(g.key)
 	}
 	answer, err := g.kv.Txn(ctx).If(is(g.key, from)).Then(change).Commit()
 	if err == nil && !answer.Succeeded {
-		err = storages.ErrGate
+		err = migration.ErrGate
 	}
 	return err
 }
