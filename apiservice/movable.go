@@ -221,7 +221,8 @@ func (m *movable) remove(ctx context.Context, gone migration.Gone) error {
 	if err != nil {
 		return err
 	}
-	err = m.gated.Delete(ctx, key, m.New(), &storage.Preconditions{UID: &gone.UID}, storage.ValidateAllObjectFunc, nil, storage.DeleteOptions{})
+	only := &storage.Preconditions{UID: &gone.UID}
+	err = m.gated.Delete(ctx, key, m.New(), only, storage.ValidateAllObjectFunc, nil, storage.DeleteOptions{})
 	if storage.IsNotFound(err) || storage.IsInvalidObj(err) {
 		return nil
 	}

@@ -141,7 +141,8 @@ func testMovedObject(ctx context.Context, t *testing.T, s storages.Gated) {
 	same(moved("two"), other)
 	assert.Greater(t, parse(t, other.ResourceVersion), parse(t, first.ResourceVersion), "an object with another UID takes its place")
 	uid := types.UID("one")
-	err := s.Delete(by, keyOf("a"), &example.Pod{}, &storage.Preconditions{UID: &uid}, storage.ValidateAllObjectFunc, nil, storage.DeleteOptions{})
+	former := &storage.Preconditions{UID: &uid}
+	err := s.Delete(by, keyOf("a"), &example.Pod{}, former, storage.ValidateAllObjectFunc, nil, storage.DeleteOptions{})
 	assert.True(t, storage.IsInvalidObj(err), "a deletion of the object with the former UID: %v", err)
 }
 

@@ -20,11 +20,11 @@ import (
 func newMigrateCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "migrate",
-		Short: "Move data between etcds",
+		Short: "Move data between etcds, and check moves to API services",
 		Args:  cobra.NoArgs,
 		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(newSplitEtcdCommand(), newMigrateGroupsCommand())
+	cmd.AddCommand(newSplitEtcdCommand(), newMigrateGroupsCommand(), newMigrateCheckCRDCommand())
 	return cmd
 }
 

@@ -1,8 +1,8 @@
 // Copyright The Tripod Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package etcdgate gives storages in etcd the gate of storages.Gated of apiservice. The gate is a key beside the objects, which each transaction of a
-// write compares. So etcd itself refuses the writes of a replica, however long that was frozen or cut off.
+// Package etcdgate gives storages in etcd the gate of storages.Gated of apiservice. The gate is a key beside the objects, which each
+// transaction of a write compares. So etcd itself refuses the writes of a replica, however long that was frozen or cut off.
 package etcdgate
 
 import (

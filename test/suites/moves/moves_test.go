@@ -6,9 +6,12 @@ package moves
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
+	"os/exec"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -25,6 +28,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
+	"github.com/tripod-k8s/tripod/admin/crd"
 	"github.com/tripod-k8s/tripod/internal/migration"
 	"github.com/tripod-k8s/tripod/test/framework"
 )
@@ -184,6 +188,8 @@ func TestAServiceTakesOverObjectsOfAnotherOwner(t *testing.T) {
 	before := listed(t, client)
 	require.Len(t, before, 250)
 
+	testCheck(t, env, tripod)
+
 	var served migration.Group
 	require.NoError(t, as.do("GET", "", nil, &served))
 	assert.Equal(t, []migration.Resource{
@@ -305,4 +311,75 @@ func TestAMoveClosesAServiceForClients(t *testing.T) {
 	require.NoError(t, err)
 	_, err = mine.Get(t.Context(), "moved", metav1.GetOptions{})
 	assert.True(t, apierrors.IsNotFound(err), "an object in deletion goes with its finalizer: %v", err)
+}
+
+// testCheck has the command check the definition, and others that the service could not take over.
+func testCheck(t *testing.T, env *framework.Environment, tripod *framework.Tripod) {
+	check := func(kubeconfig string, args ...string) (string, error) {
+		command := exec.CommandContext(t.Context(), env.Binary("tripod"), append([]string{"migrate", "check-crd", "--kubeconfig", kubeconfig}, args...)...)
+		var errs strings.Builder
+		command.Stderr = &errs
+		out, err := command.Output()
+		if err != nil {
+			lines := strings.Split(strings.TrimSpace(errs.String()), "\n")
+			err = errors.New(lines[len(lines)-1])
+		}
+		return string(out), err
+	}
+	out, err := check(tripod.Kubeconfig, group, "--service", "wardle", "-o", "json")
+	require.NoError(t, err)
+	var resources []crd.Resource
+	require.NoError(t, json.Unmarshal([]byte(out), &resources), out)
+	require.Len(t, resources, 1)
+	assert.Equal(t, "flunders."+group, resources[0].Name)
+	assert.EqualValues(t, 250, resources[0].Objects)
+
+	client := clientOf(t, tripod.Admin())
+	create := func(resource schema.GroupVersionResource, namespace, text string) {
+		object := &unstructured.Unstructured{}
+		require.NoError(t, object.UnmarshalJSON([]byte(text)))
+		_, err := client.Resource(resource).Namespace(namespace).Create(t.Context(), object, metav1.CreateOptions{})
+		require.NoError(t, err)
+		t.Cleanup(func() {
+			assert.NoError(t, client.Resource(resource).Namespace(namespace).Delete(context.Background(), object.GetName(), metav1.DeleteOptions{}))
+		})
+	}
+	other := func(name, conversion string) string {
+		text := strings.ReplaceAll(definition, group, name)
+		return strings.Replace(text, `"scope": "Namespaced"`, `"scope": "Namespaced", "conversion": `+conversion, 1)
+	}
+	create(crds, "", other("other.example.com", `{"strategy": "None"}`))
+	create(crds, "", other("webhook.example.com", `{"strategy": "Webhook", "webhook": {"conversionReviewVersions": ["v1"],
+"clientConfig": {"url": "https://127.0.0.1:1"}}}`))
+	stranger, err := tripod.UserKubeconfig(t.TempDir(), "stranger")
+	require.NoError(t, err)
+	for name, test := range map[string]struct {
+		kubeconfig string
+		args       []string
+		wrong      string
+	}{
+		"a group without definitions": {tripod.Kubeconfig, []string{"none.example.com", "--service", "wardle"},
+			`there is no CustomResourceDefinition of the group "none.example.com"`},
+		"no service":          {tripod.Kubeconfig, []string{group, "--service", "none"}, `there is no API service "none"`},
+		"a service of Tripod": {tripod.Kubeconfig, []string{group, "--service", "extensions"}, `there is no API service "extensions"`},
+		"a service without the group": {tripod.Kubeconfig, []string{"other.example.com", "--service", "wardle"},
+			`the service wardle does not serve the group "other.example.com"`},
+		"a conversion webhook": {tripod.Kubeconfig, []string{"webhook.example.com", "--service", "wardle"},
+			"flunders.webhook.example.com has a conversion webhook"},
+		"no right": {stranger, []string{group, "--service", "wardle"}, "you need the right for the nonResourceURLs /migration/" + group},
+	} {
+		_, err := check(test.kubeconfig, test.args...)
+		assert.ErrorContains(t, err, test.wrong, name)
+	}
+	t.Run("a field that would be lost", func(t *testing.T) {
+		red := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"colour": "red"}}}
+		red.SetGroupVersionKind(flunders.GroupVersion().WithKind("Flunder"))
+		red.SetName("red")
+		mine := client.Resource(flunders).Namespace("default")
+		_, err := mine.Create(t.Context(), red, metav1.CreateOptions{})
+		require.NoError(t, err)
+		_, err = check(tripod.Kubeconfig, group, "--service", "wardle")
+		require.ErrorContains(t, err, "flunders.wardle.example.com default/red: spec.colour would be lost")
+		require.NoError(t, mine.Delete(t.Context(), "red", metav1.DeleteOptions{}))
+	})
 }
