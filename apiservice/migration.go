@@ -46,8 +46,12 @@ func (m *migrations) add(t *types, g Group, by map[string]rest.Storage, name str
 	if !ok {
 		return nil
 	}
-	moves, err := newMovable(t, g, stored, versions, by[name+"/status"] != nil)
-	if moves != nil && err == nil {
+	gated, ok := stored.Storage.Storage.(storages.Gated)
+	if !ok {
+		return nil
+	}
+	moves, err := newMovable(t, g, stored, gated, versions, by[name+"/status"] != nil)
+	if err == nil {
 		m.movable[moves.resource] = moves
 	}
 	return err

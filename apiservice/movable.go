@@ -40,12 +40,10 @@ type movable struct {
 	taking chan struct{}
 }
 
-// newMovable returns the resource of a storage, or nil if its objects cannot move: they have no gate.
-func newMovable(t *types, g Group, o *objects, versions []schema.GroupVersion, status bool) (*movable, error) {
-	gated, ok := o.Storage.Storage.(storages.Gated)
-	if !ok {
-		return nil, nil
-	}
+// newMovable returns a resource whose storage has a gate.
+func newMovable(
+	t *types, g Group, o *objects, gated storages.Gated, versions []schema.GroupVersion, status bool,
+) (*movable, error) {
 	kind, _, err := t.kindOf(g, o.New())
 	m := &movable{
 		objects: o, types: t, resource: o.DefaultQualifiedResource, kind: kind.Kind, status: status, gated: gated,

@@ -55,7 +55,7 @@ func (f fenced) Txn(ctx context.Context) clientv3.Txn { return &fencedTxn{fenced
 
 type fencedTxn struct {
 	fenced
-	ctx        context.Context //nolint:containedctx // clientv3.Txn has it, too
+	ctx        context.Context
 	conditions []clientv3.Cmp
 	then, or   []clientv3.Op
 }
