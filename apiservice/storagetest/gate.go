@@ -150,14 +150,19 @@ func testMovedObject(ctx context.Context, t *testing.T, s storages.Gated) {
 func testClosingGate(ctx context.Context, t *testing.T, s storages.Gated) {
 	const writers = 8
 	var wait sync.WaitGroup
-	begun := make(chan struct{}, writers)
+	begun, listed := make(chan struct{}, writers), make(chan struct{})
 	for writer := range writers {
 		name := fmt.Sprintf("w%d", writer)
 		create(ctx, t, s, name)
 		wait.Go(func() {
-			for round := 0; ; round++ {
+			for round, last := 0, false; !last; round++ {
 				if round == 1 {
 					begun <- struct{}{}
+				}
+				select {
+				case <-listed: // one more, which the gate must refuse
+					last = true
+				default:
 				}
 				if _, err := set(ctx, s, name, strconv.Itoa(round)); err != nil {
 					assert.True(t, apierrors.IsServiceUnavailable(err), "%v", err)
@@ -171,6 +176,7 @@ func testClosingGate(ctx context.Context, t *testing.T, s storages.Gated) {
 	}
 	require.NoError(t, s.SetGate(ctx, "", oneMove))
 	closed := states(list(ctx, t, s, storage.ListOptions{}))
+	close(listed)
 	wait.Wait()
 	assert.Equal(t, closed, states(list(ctx, t, s, storage.ListOptions{})), "a write was done later")
 }
