@@ -12,9 +12,9 @@ import (
 	"github.com/tripod-k8s/tripod/internal/migration"
 )
 
-// Gated is a storage whose objects can be moved from another API server and to one. It has a gate, which is open unless a move has
-// closed it. While the gate is closed, writes of clients get [ErrorClosed], and only writes [ByMove] with the name of that move are done. Reads and
-// watches go on.
+// Gated is a storage whose objects can be moved from another API server and to one. It has a gate, which is open unless a move has closed
+// it. While the gate is closed, writes of clients get [ErrorClosed], and only writes [ByMove] with the name of that move are done. Reads
+// and watches go on.
 //
 // The gate is kept where the objects are, and compared in the transaction of each write. So it holds for all replicas that share the
 // objects, however old their state is, and outlasts them as the objects do.
