@@ -54,8 +54,9 @@ test-busy: test-waiting
 OLDER ?= $(firstword $(OLDER_KUBES))
 ifeq ($(FROM),released)
 OLDER_COPY := $(BIN)/released
-make_older = rm -rf $(OLDER_COPY) && mkdir -p $(OLDER_COPY) && git archive $$(grep -v '^\#' proto/released.ref) | tar -x -C $(OLDER_COPY) && \
-	$(MAKE) -C $(OLDER_COPY) FROM=
+RELEASED := $(shell grep -v '^\#' proto/released.ref)
+make_older = rm -rf $(OLDER_COPY) && mkdir -p $(OLDER_COPY) && git archive $(RELEASED) | tar -x -C $(OLDER_COPY) && \
+	$(MAKE) -C $(OLDER_COPY) FROM= VERSION=$$(git describe --tags --always $(RELEASED))
 UPGRADE_ARGS := -skip 'TestEtcdMembers|TestNoOtherVersionJoins'
 test-upgrade: export TEST_OLDER_RELEASED := 1
 else

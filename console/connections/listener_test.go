@@ -5,6 +5,7 @@ package connections
 
 import (
 	"context"
+	"errors"
 	"io"
 	"net"
 	"net/netip"
@@ -81,7 +82,7 @@ func (a accepted) closed() bool {
 		return true
 	}
 	_, err := a.client.Read(make([]byte, 1))
-	return err == io.EOF
+	return errors.Is(err, io.EOF)
 }
 
 func TestANewConnectionReplacesTheLongestUnusedOfItsNetwork(t *testing.T) {

@@ -54,6 +54,9 @@ func install(ctx context.Context, e *environment.Environment) (err error) {
 	if older, err = e.LoadOlder(copied); err != nil {
 		return err
 	}
+	if older == newer {
+		return fmt.Errorf("both versions have the tag %s", older)
+	}
 	if err = loadWardle(); err != nil {
 		return err
 	}

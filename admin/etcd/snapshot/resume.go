@@ -175,7 +175,7 @@ func (o SaveOptions) giveUp(ctx context.Context, client *bucket.Client, to bucke
 	return k.remove()
 }
 
-// keepWhole removes an object unless it is the snapshot that was sent.
+// keepWhole removes an object that is not the snapshot that was sent. One that cannot be read stays.
 func (o SaveOptions) keepWhole(ctx context.Context, client *bucket.Client, object *bucket.Object, k *kept) error {
 	var err error = damagedError{fmt.Errorf("it has %d bytes, want %d", object.Bytes, k.Saved.Bytes)}
 	if object.Bytes == k.Saved.Bytes {
@@ -186,9 +186,13 @@ func (o SaveOptions) keepWhole(ctx context.Context, client *bucket.Client, objec
 		o.Progress(object.URL.String() + " is whole, and stays")
 	case errors.As(err, &damagedError{}):
 		o.Progress(fmt.Sprintf("removing %s: %s", object.URL, err))
-		err = client.RemoveIfSame(ctx, object.URL, object.Tag)
+		return client.RemoveIfSame(ctx, object.URL, object.Tag)
+	case ctx.Err() != nil:
+		return err
+	default: // it may be in an archive, or encrypted with a key that is gone: later snapshots must not wait for that
+		o.Progress(fmt.Sprintf("%s stays, and was not verified: %s", object.URL, err))
 	}
-	return err
+	return nil
 }
 
 // mayContinue refuses what is kept for another place than the command is about.

@@ -214,6 +214,18 @@ func TestAWholeSnapshotStaysInTheBucket(t *testing.T) {
 		require.NoError(t, err)
 		checkSaved(t, s, o, saved)
 	})
+	t.Run("it is old, and cannot be read there", func(t *testing.T) {
+		o, first := begin(t, "/unreadable")
+		changed(t, o, older)
+		o.Progress = func(line string) {
+			if line == "reading back "+first {
+				require.NoError(t, os.Remove(filepath.Join(s.Folder, strings.TrimPrefix(first, "s3://"))))
+			}
+		}
+		saved, err := Save(t.Context(), o)
+		require.NoError(t, err, "a new snapshot does not wait for the old one")
+		checkSaved(t, s, o, saved)
+	})
 	t.Run("it is old, and has a name of its own", func(t *testing.T) {
 		o, first := begin(t, "/one-name")
 		o.Directory, o.File = "", first
