@@ -107,7 +107,7 @@ func moved(uid string) *example.Pod {
 		OwnerReferences: []metav1.OwnerReference{{APIVersion: "v1", Kind: "Node", Name: "n", UID: "owner", Controller: &yes}},
 		ManagedFields: []metav1.ManagedFieldsEntry{{
 			Manager: "m", Operation: metav1.ManagedFieldsOperationApply, APIVersion: "v1", Time: &at, FieldsType: "FieldsV1",
-			FieldsV1: &metav1.FieldsV1{Raw: []byte(`{"f:spec":{}}`)}, Subresource: "status",
+			FieldsV1: metav1.NewFieldsV1(`{"f:spec":{}}`), Subresource: "status",
 		}},
 	}, Spec: example.PodSpec{NodeName: "n"}, Status: example.PodStatus{Phase: "Running", Message: "m"}}
 }
