@@ -39,7 +39,7 @@ func Raw(clients *etcdclient.Clients) etcdclient.NewRawStorage {
 		config *storagebackend.ConfigForResource, newFunc, newListFunc func() runtime.Object, resourcePrefix string,
 	) (storage.Interface, factory.DestroyFunc, error) {
 		wrap := func(kv clientv3.KV) clientv3.KV {
-			return fenced{kv, keyOf(config, resourcePrefix), config.GroupResource}
+			return fence(kv, keyOf(config, resourcePrefix), config.GroupResource)
 		}
 		return clients.Wrapped(wrap)(config, newFunc, newListFunc, resourcePrefix)
 	}

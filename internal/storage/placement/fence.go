@@ -5,16 +5,21 @@ package placement
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/tripod-k8s/tripod/internal/storage/etcdclient"
 )
 
-// fenced has each transaction fail when the fence of a group has changed. Storages write by transactions only.
+// fenced has each transaction fail when the fence of a group has changed.
 type fenced struct {
-	clientv3.KV
+	etcdclient.Fenced
 	place *place
+}
+
+func newFenced(kv clientv3.KV, p *place) fenced {
+	return fenced{etcdclient.Fenced{KV: kv, Commit: p.commit}, p}
 }
 
 // answerTimeout bounds the wait for the etcd of a group's own. Requests of one group should not wait long for an etcd that is away.
@@ -50,87 +55,37 @@ func (f fenced) Get(ctx context.Context, key string, opts ...clientv3.OpOption) 
 	return answer, err
 }
 
-var errNoTransaction = errors.New("storages write by transactions only")
-
-// Put implements clientv3.KV.
-func (f fenced) Put(context.Context, string, string, ...clientv3.OpOption) (*clientv3.PutResponse, error) {
-	return nil, errNoTransaction
-}
-
-// Delete implements clientv3.KV.
-func (f fenced) Delete(context.Context, string, ...clientv3.OpOption) (*clientv3.DeleteResponse, error) {
-	return nil, errNoTransaction
-}
-
-// Txn implements clientv3.KV.
-func (f fenced) Txn(ctx context.Context) clientv3.Txn {
-	return &fencedTxn{ctx: ctx, fenced: f}
-}
-
-type fencedTxn struct {
-	fenced
-	ctx        context.Context
-	conditions []clientv3.Cmp
-	then, or   []clientv3.Op
-}
-
-// If implements clientv3.Txn.
-func (t *fencedTxn) If(conditions ...clientv3.Cmp) clientv3.Txn {
-	t.conditions = conditions
-	return t
-}
-
-// Then implements clientv3.Txn.
-func (t *fencedTxn) Then(ops ...clientv3.Op) clientv3.Txn {
-	t.then = ops
-	return t
-}
-
-// Else implements clientv3.Txn.
-func (t *fencedTxn) Else(ops ...clientv3.Op) clientv3.Txn {
-	t.or = ops
-	return t
-}
-
-// Commit implements clientv3.Txn. If the fence has changed, but is open again, it tries once more.
-func (t *fencedTxn) Commit() (*clientv3.TxnResponse, error) {
-	var answer *clientv3.TxnResponse
-	err := t.place.within(t.ctx, func(ctx context.Context) error {
+// commit commits a transaction. If the fence has changed, but is open again, it tries once more.
+func (p *place) commit(ctx context.Context, t *etcdclient.Transaction) (answer *clientv3.TxnResponse, err error) {
+	err = p.within(ctx, func(ctx context.Context) error {
 		for range 2 {
-			committed, changed, err := t.commit(ctx)
+			committed, changed, err := p.tryCommit(ctx, t)
 			if err != nil || !changed {
 				answer = committed
 				return err
 			}
-			if err := t.place.reopen(ctx, t.KV); err != nil {
+			if err := p.reopen(ctx, t.KV()); err != nil {
 				return err
 			}
 		}
-		return t.place.group.moving()
+		return p.group.moving()
 	})
 	return answer, err
 }
 
-func (t *fencedTxn) commit(ctx context.Context) (answer *clientv3.TxnResponse, changed bool, err error) {
-	keys, known := t.place.group.keys, t.place.known.Load()
-	fence := clientv3.OpGet(keys.Fence, clientv3.WithPrefix(), clientv3.WithKeysOnly())
-	answer, err = t.KV.Txn(ctx).
-		If(append([]clientv3.Cmp{keys.Unchanged(known)}, t.conditions...)...).
-		Then(t.then...).
-		Else(append([]clientv3.Op{fence}, t.or...)...).Commit()
-	if err == nil {
-		t.place.reach(answer.Header.GetRevision())
-	}
+func (p *place) tryCommit(ctx context.Context, t *etcdclient.Transaction) (answer *clientv3.TxnResponse, changed bool, err error) {
+	keys, known := p.group.keys, p.known.Load()
+	answer, fence, err := t.CommitIf(ctx, keys.Unchanged(known), clientv3.OpGet(keys.Fence, clientv3.WithPrefix(), clientv3.WithKeysOnly()))
 	if err != nil {
 		return nil, false, err
 	}
+	p.reach(answer.Header.GetRevision())
 	if answer.Succeeded {
-		raiseTo(&t.place.here, answer.Header.GetRevision()) // the fence has the record
+		raiseTo(&p.here, answer.Header.GetRevision()) // the fence has the record
 		return answer, false, nil
 	}
-	for _, kv := range answer.Responses[0].GetResponseRange().GetKvs() {
+	for _, kv := range fence.GetKvs() {
 		changed = changed || kv.ModRevision > known
 	}
-	answer.Responses = answer.Responses[1:]
 	return answer, changed || known < 0, nil
 }

@@ -307,13 +307,13 @@ func TestReadsGoOnWhenAConnectionBreaks(t *testing.T) {
 	require.NoError(t, err)
 	p := &place{group: &group{keys: keysOfTest}}
 	p.here.Store(shut)
-	answer, err := fenced{&broken{e.shared, 3}, p}.Get(t.Context(), directory+"a")
+	answer, err := newFenced(&broken{e.shared, 3}, p).Get(t.Context(), directory+"a")
 	require.NoError(t, err)
 	require.Len(t, answer.Kvs, 1)
 
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	_, err = fenced{&broken{e.shared, 3}, p}.Get(ctx, directory+"a")
+	_, err = newFenced(&broken{e.shared, 3}, p).Get(ctx, directory+"a")
 	require.ErrorContains(t, err, "connection reset by peer", "it waits no longer than its caller")
 }
 

@@ -43,7 +43,7 @@ func (g *Groups) Decorate(decorator func(etcdclient.NewRawStorage) generic.Stora
 			if g.fixed {
 				return decorator(g.Clients.NewStorage)(&there, resourcePrefix, keyFunc, newFunc, newListFunc, getAttrs, trigger, indexers)
 			}
-			raw := g.Clients.Wrapped(func(kv clientv3.KV) clientv3.KV { return fenced{kv, p} })
+			raw := g.Clients.Wrapped(func(kv clientv3.KV) clientv3.KV { return newFenced(kv, p) })
 			return decorator(p.vouched(raw))(&there, resourcePrefix, keyFunc, newFunc, newListFunc, getAttrs, trigger, indexers)
 		}}
 		return s, s.destroy, nil
