@@ -208,14 +208,18 @@ func (g *Guard) try(w http.ResponseWriter, req *http.Request, of *attempts, chec
 	failed = check(ctx)
 }
 
-// refuse writes a failure to sign in to the log, unless that has many. The error must not contain a secret.
+// hasLeft returns whether a client does not wait for the answer any more.
+func hasLeft(req *http.Request) bool { return errors.Is(req.Context().Err(), context.Canceled) }
+
+// refuse writes a failure to sign in to the log, unless that has many, or the client has left. The error must not contain a secret.
 func (g *Guard) refuse(req *http.Request, err error, by string) {
-	if g.refusals.Allow() {
+	if !hasLeft(req) && g.refusals.Allow() {
 		klog.ErrorS(err, "A user could not sign in", "by", by, "client", req.RemoteAddr)
 	}
 }
 
-// begin begins a session if the API server accepts a credential. Otherwise it answers, and returns whether the credential was wrong.
+// begin begins a session if the API server accepts a credential. Otherwise it answers, and returns whether the credential was wrong. That of
+// a client that leaves before the answer counts as wrong: it may have been, and a client must not decide what counts.
 func (g *Guard) begin(w http.ResponseWriter, req *http.Request, by string, with credential) (entered, failed bool) {
 	secret := newSecret()
 	k := keyOf(secret)
@@ -234,7 +238,7 @@ func (g *Guard) begin(w http.ResponseWriter, req *http.Request, by string, with 
 	case err != nil:
 		g.refuse(req, fmt.Errorf("the API server has not said whose token it is: %w", err), by)
 		g.askToSignIn(w, http.StatusBadGateway, "The API server does not say whose token it is: try again later.")
-		return false, false
+		return false, hasLeft(req)
 	}
 	g.sessions.begin(k, name, req.Host, pages.New(hub, pages.Options{SignOut: true}))
 	klog.InfoS("A user has signed in", "user", name, "client", req.RemoteAddr)

@@ -29,7 +29,6 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/tripod-k8s/tripod/console/access"
-	"github.com/tripod-k8s/tripod/console/connections"
 )
 
 // Tokens of users of the API server, and what it calls them.
@@ -47,6 +46,8 @@ type testAPI struct {
 	// users are those of tokens. Tokens of an issuer are not among them.
 	users map[string]string
 	asked []string
+	// silent is closed by the first request, if it is set, and none is answered.
+	silent chan struct{}
 }
 
 func (a *testAPI) ServeHTTP(w http.ResponseWriter, req *http.Request) {
@@ -57,8 +58,14 @@ func (a *testAPI) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	}
 	a.mu.Lock()
 	a.asked = append(a.asked, token)
-	user := a.users[token]
+	user, silent := a.users[token], a.silent
 	a.mu.Unlock()
+	if silent != nil {
+		close(silent)
+		_, _ = io.Copy(io.Discard, req.Body) // else the server does not notice that the client has left
+		<-req.Context().Done()
+		return
+	}
 	if user == "" {
 		user, _ = userOf(token)
 	}
@@ -370,14 +377,14 @@ func (c *team) url() *url.URL {
 func TestFailuresOfOthersKeepNoUserOut(t *testing.T) {
 	t.Parallel()
 	c := newTeam(t)
+	c.guard.byToken.forgiven = 0 // the time of the test does not count
 	b := c.browser()
 	for i := range 2 * maxFailures {
 		response, _ := b.send(http.MethodPost, signIn, url.Values{"token": {fmt.Sprint("guess-", i)}})
 		require.Equal(t, http.StatusUnauthorized, response.StatusCode)
 	}
-	client := connections.NetworkOf("127.0.0.1:1")
-	assert.NotNil(t, c.guard.byToken.slow(client))
-	assert.Nil(t, c.guard.byIssuer.slow(client), "logins at the issuer count on their own")
+	assert.True(t, c.guard.byToken.slow("127.0.0.1:1"))
+	assert.False(t, c.guard.byIssuer.slow("127.0.0.1:1"), "logins at the issuer count on their own")
 	b.signIn(tokenOfAnn)
 	assert.Equal(t, "ann", b.reads())
 }
@@ -395,6 +402,34 @@ func TestRefusedTokensAreLogged(t *testing.T) {
 	assert.Contains(t, log.String(), `"A user could not sign in" err="the API server does not accept the token" by="token" client="127.0.0.1:`)
 	assert.NotContains(t, log.String(), "guess-")
 	assert.Equal(t, refusalsLogged, strings.Count(log.String(), "could not sign in"), "a client cannot fill the log")
+}
+
+// TestAClientThatLeavesHasFailed has an API server that does not answer. It is not parallel, because there is one log.
+func TestAClientThatLeavesHasFailed(t *testing.T) {
+	log := logged(t)
+	c := newTeam(t)
+	c.guard.byToken.forgiven = 0 // the time of the test does not count
+	for left := range maxFailures {
+		require.False(t, c.guard.byToken.slow("192.0.2.7:1"), left)
+		silent := make(chan struct{})
+		c.api.mu.Lock()
+		c.api.silent = silent
+		c.api.mu.Unlock()
+		ctx, leave := context.WithCancel(t.Context())
+		form := url.Values{"token": {fmt.Sprint("guess-", left)}}
+		req := httptest.NewRequestWithContext(ctx, http.MethodPost, c.server.URL+signIn, strings.NewReader(form.Encode()))
+		req.RemoteAddr = "192.0.2.7:1"
+		req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+		req.Header.Set("Origin", c.server.URL)
+		go func() {
+			<-silent
+			leave()
+		}()
+		c.guard.ServeHTTP(httptest.NewRecorder(), req)
+	}
+	assert.True(t, c.guard.byToken.slow("192.0.2.7:1"))
+	klog.Flush()
+	assert.NotContains(t, log.String(), "could not sign in")
 }
 
 func TestASessionIsOfOneHost(t *testing.T) {
