@@ -94,7 +94,7 @@ type Answer struct {
 	Staleness string
 }
 
-// Error is an answer of the API server that is no success.
+// Error is an answer of the API server that is no success, or what a transport returns in place of one.
 type Error struct {
 	Code    int
 	Message string
@@ -124,6 +124,9 @@ func (c *Client) URL(path string, values url.Values) string {
 func (c *Client) do(req *http.Request) (*Answer, error) {
 	response, err := c.http.Do(req)
 	if err != nil {
+		if answered := (*Error)(nil); errors.As(err, &answered) {
+			return nil, answered // the request was not sent
+		}
 		if failed := (*url.Error)(nil); errors.As(err, &failed) {
 			err = failed.Err // the address is known
 		}

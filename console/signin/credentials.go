@@ -15,7 +15,7 @@ import (
 
 // credential is what a session has of its user.
 type credential interface {
-	// Token returns the bearer token of the next request.
+	// Token returns the bearer token of the next request. A *searchclient.Error takes the place of the answer.
 	Token(context.Context) (string, error)
 }
 

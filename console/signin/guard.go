@@ -218,8 +218,8 @@ func (g *Guard) refuse(req *http.Request, err error, by string) {
 	}
 }
 
-// begin begins a session if the API server accepts a credential. Otherwise it answers, and returns whether the credential was wrong. That of
-// a client that leaves before the answer counts as wrong: it may have been, and a client must not decide what counts.
+// begin begins a session if the API server accepts a credential. Otherwise it answers, and returns whether the credential was wrong. The
+// credential of a client that leaves before the answer counts as wrong: it may have been, and a client must not decide what counts.
 func (g *Guard) begin(w http.ResponseWriter, req *http.Request, by string, with credential) (entered, failed bool) {
 	secret := newSecret()
 	k := keyOf(secret)

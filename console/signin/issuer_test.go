@@ -46,6 +46,8 @@ type testIssuer struct {
 	signer *ecdsa.PrivateKey
 	// refuses is the error of the token endpoint, if it is set.
 	refuses string
+	// omits is whether refreshes have no id_token.
+	omits bool
 	// endpoints are those that it publishes instead of its own.
 	endpoints map[string]string
 	// methods are how a client proves that it has the secret.
@@ -160,6 +162,9 @@ func (i *testIssuer) grant(req *http.Request) (code int, answer any) {
 	i.refreshes[refresh] = map[string]any{"nonce": of["nonce"]}
 	token := i.sign(of["nonce"])
 	i.issued = append(i.issued, refresh, token)
+	if i.omits {
+		return http.StatusOK, map[string]any{"access_token": "unused", "token_type": "Bearer", "expires_in": 60, "refresh_token": refresh}
+	}
 	return http.StatusOK, map[string]any{"access_token": "unused", "token_type": "Bearer", "expires_in": 60, "refresh_token": refresh, "id_token": token}
 }
 

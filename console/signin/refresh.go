@@ -7,6 +7,8 @@ import (
 	"context"
 	"crypto/subtle"
 	"errors"
+	"net/http"
+	"slices"
 	"sync"
 	"time"
 
@@ -15,6 +17,8 @@ import (
 	"golang.org/x/sync/singleflight"
 
 	"k8s.io/klog/v2"
+
+	"github.com/tripod-k8s/tripod/console/searchclient"
 )
 
 // refreshed is a token of an issuer, which the console refreshes while the session goes on.
@@ -58,7 +62,7 @@ func (i *issuer) exchange(ctx context.Context, host, code string, l login) (*ref
 func (f *flow) verify(ctx context.Context, answer *oauth2.Token) (*oidc.IDToken, string, error) {
 	raw, _ := answer.Extra("id_token").(string)
 	if !isToken(raw) {
-		return nil, "", errors.New("the issuer has answered without an id_token")
+		return nil, "", errNoToken
 	}
 	id, err := f.verifier.Verify(ctx, raw)
 	if err != nil {
@@ -76,35 +80,43 @@ func (r *refreshed) take(id *oidc.IDToken, raw string) {
 	r.token, r.ends, r.renewAt = raw, id.Expiry, time.Now().Add(left-min(maxEarly, left/4))
 }
 
-// Token returns a token that is still valid, as far as the issuer refreshes it. The API server decides. While the token is valid, no page
-// waits for the issuer.
-func (r *refreshed) Token(ctx context.Context) (string, error) {
-	token, renew, valid := r.current()
-	if !renew {
-		return token, nil
-	}
-	renewed := r.renewals.DoChan("", func() (any, error) {
-		r.renew()
-		return nil, nil // the token is in r
-	})
-	if valid {
-		return token, nil
-	}
-	select {
-	case <-renewed:
-		token, _, _ = r.current()
-		return token, nil
-	case <-ctx.Done():
-		return "", ctx.Err()
-	}
+// errNotRefreshed is not about the token: the API server does not get it, and the session goes on.
+var errNotRefreshed = &searchclient.Error{
+	Code:    http.StatusServiceUnavailable,
+	Message: "The issuer does not refresh the token of this session. Try again, or sign out and in again.",
 }
 
-// current returns the token, whether to renew it, and whether it is valid.
-func (r *refreshed) current() (token string, renew, valid bool) {
+// Token returns a token that is still valid, as far as the issuer refreshes it. While the token is valid, no page waits for the issuer. If
+// the issuer has failed for a while, Token returns errNotRefreshed. If it will never refresh the token, the API server refuses that.
+func (r *refreshed) Token(ctx context.Context) (string, error) {
+	token, renew, usable := r.current()
+	if renew {
+		renewed := r.renewals.DoChan("", func() (any, error) {
+			r.renew()
+			return nil, nil // the token is in r
+		})
+		if usable {
+			return token, nil
+		}
+		select {
+		case <-renewed:
+			token, _, usable = r.current()
+		case <-ctx.Done():
+			return "", ctx.Err()
+		}
+	}
+	if !usable {
+		return "", errNotRefreshed
+	}
+	return token, nil
+}
+
+// current returns the token, whether to renew it, and whether to use it: it is valid, or there will be no other one.
+func (r *refreshed) current() (token string, renew, usable bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	now := time.Now()
-	return r.token, r.refresh != "" && !now.Before(r.renewAt), now.Before(r.ends)
+	return r.token, r.refresh != "" && !now.Before(r.renewAt), r.refresh == "" || now.Before(r.ends)
 }
 
 // renew refreshes the token. It goes on for a reader who leaves the page: the issuer may accept a refresh token only once.
@@ -123,12 +135,18 @@ func (r *refreshed) renew() {
 	defer r.mu.Unlock()
 	r.renewAt = time.Now().Add(refreshRetry)
 	failed := (*oauth2.RetrieveError)(nil)
-	if errors.Is(err, errOtherUser) || errors.As(err, &failed) && failed.ErrorCode == "invalid_grant" {
+	errors.As(err, &failed)
+	if errors.Is(err, errOtherUser) || errors.Is(err, errNoToken) || failed != nil && slices.Contains(finalErrors, failed.ErrorCode) {
 		r.refresh = "" // the issuer will not change its mind
 	}
 }
 
-var errOtherUser = errors.New("the refreshed token is of another user")
+var (
+	errOtherUser = errors.New("the refreshed token is of another user")
+	errNoToken   = errors.New("the issuer has answered without an id_token") // some never refresh it
+	// finalErrors are those of RFC 6749, section 5.2, after which the same refresh token does not work later either.
+	finalErrors = []string{"invalid_grant", "unauthorized_client", "unsupported_grant_type"}
+)
 
 // ask asks the issuer for another token.
 func (r *refreshed) ask(ctx context.Context) error {

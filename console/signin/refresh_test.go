@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/oauth2"
 
+	"github.com/tripod-k8s/tripod/console/pages"
 	"github.com/tripod-k8s/tripod/internal/hop/roundtrip"
 )
 
@@ -89,6 +90,77 @@ func TestTokensAreRefreshed(t *testing.T) {
 	})
 }
 
+// TestAnIssuerThatNeverRefreshesEndsTheSession has the token expire. The API server then refuses it.
+func TestAnIssuerThatNeverRefreshesEndsTheSession(t *testing.T) {
+	t.Parallel()
+	for name, change := range map[string]func(*testIssuer){
+		"revoked":                 func(i *testIssuer) { i.refuses = "invalid_grant" },
+		"not for this client":     func(i *testIssuer) { i.refuses = "unauthorized_client" },
+		"of no kind that it has":  func(i *testIssuer) { i.refuses = "unsupported_grant_type" },
+		"without another one":     func(i *testIssuer) { i.omits = true },
+		"with a token of another": func(i *testIssuer) { i.user = "tom" },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				serve := newTestIssuer(t)
+				r := signedIn(t, inMemory(t, serve), serve)
+				first, err := r.Token(t.Context())
+				require.NoError(t, err)
+				change(serve)
+				for range 2 {
+					time.Sleep(2 * time.Hour)
+					kept, err := r.Token(t.Context())
+					require.NoError(t, err)
+					assert.Equal(t, first, kept)
+				}
+				assert.Len(t, serve.asked, 2, "one login and one refresh")
+			})
+		})
+	}
+}
+
+// TestAnOutageOfTheIssuerEndsNoSession has the token of a session expire while the issuer fails.
+func TestAnOutageOfTheIssuerEndsNoSession(t *testing.T) {
+	t.Parallel()
+	c := newTeam(t)
+	verifier := oauth2.GenerateVerifier()
+	c.issuer.set(func() {
+		c.issuer.codes["code"] = map[string]any{
+			"nonce": "n", "challenge": oauth2.S256ChallengeFromVerifier(verifier), "redirect": c.server.URL + callback,
+		}
+	})
+	r, err := c.guard.issuer.exchange(t.Context(), c.url().Host, "code", login{"s", "n", verifier})
+	require.NoError(t, err)
+	k := keyOf("secret")
+	hub, err := clientOf(c.guard.options.API, r, func() { c.guard.sessions.end(k) })
+	require.NoError(t, err)
+	c.guard.sessions.begin(k, "oidc:ann", c.url().Host, pages.New(hub, pages.Options{SignOut: true}))
+	b := c.browser()
+	b.client.Jar.SetCookies(c.url(), []*http.Cookie{{Name: cookie, Value: "secret", Path: "/", Secure: true}})
+	expire := func() {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.ends, r.renewAt = time.Unix(1, 0), time.Unix(1, 0)
+	}
+	require.Equal(t, "oidc:ann", b.reads())
+	c.api.tokens()
+
+	c.issuer.set(func() { c.issuer.refuses = "temporarily_unavailable" })
+	expire()
+	for _, path := range []string{"/?q=settings", "/?q=kind:Pod", "/explain?verb=get&target=deployments.apps/front", "/saved"} {
+		response, body := b.get(path)
+		assert.Equal(t, http.StatusServiceUnavailable, response.StatusCode, "%s: %s", path, body)
+		assert.Contains(t, body, "The issuer does not refresh the token of this session. Try again", path)
+		assert.NotContains(t, body, "does not answer", "the API server was not asked")
+	}
+	assert.Empty(t, c.api.tokens(), "the API server would refuse the token, which would end the session")
+
+	c.issuer.set(func() { c.issuer.refuses = "" })
+	expire() // else the issuer has a pause
+	assert.Equal(t, "oidc:ann", b.reads())
+}
+
 // TestARefreshTokenIsKeptIfTheRestFails has an issuer whose refresh tokens work once sign with a key that it does not publish yet.
 func TestARefreshTokenIsKeptIfTheRestFails(t *testing.T) {
 	t.Parallel()
@@ -104,9 +176,8 @@ func TestARefreshTokenIsKeptIfTheRestFails(t *testing.T) {
 		} {
 			serve.change = change
 			time.Sleep(2 * time.Hour)
-			kept, err := r.Token(t.Context())
-			require.NoError(t, err)
-			assert.Equal(t, first, kept, name)
+			_, err := r.Token(t.Context())
+			require.ErrorIs(t, err, errNotRefreshed, name)
 		}
 		serve.change = func(map[string]any) {}
 		time.Sleep(refreshRetry)
@@ -143,9 +214,10 @@ func TestAPageWaitsForATokenThatIsNotValid(t *testing.T) {
 		assert.Equal(t, 1, asked, "one request for all")
 		time.Sleep(time.Hour)
 		began = time.Now()
-		kept, err := r.Token(t.Context())
-		require.NoError(t, err)
-		assert.Equal(t, first, kept, "the API server will refuse it")
-		assert.Equal(t, issuerTimeout, time.Since(began))
+		for range 3 {
+			_, err = r.Token(t.Context())
+			require.ErrorIs(t, err, errNotRefreshed, "the API server would refuse the token, and so end the session")
+		}
+		assert.Equal(t, issuerTimeout, time.Since(began), "and the issuer gets a pause")
 	})
 }
