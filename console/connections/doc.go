@@ -5,7 +5,9 @@
 // that it does not use.
 //
 // A connection belongs to the network that it comes from. If a network has too many connections, or the server has, a new connection
-// replaces the longest-unused one of that network, or of the largest network. So a client that floods closes its own connections first, and
-// a client behind the same address translation gets an answer, because its connection is the latest. A connection in use stays (Hold). Only
-// if all of them are in use, the server refuses the new one.
+// replaces one of that network, or of the largest network. So a client that floods closes connections of its own network only.
+//
+// Which one is replaced among those without a user is random: if it was the longest-unused one, a fast flood would close each handshake
+// behind the same address translation. Idle connections of users stay while those without a user are more than half. A connection in use
+// stays (Hold). Only if all of them are in use, the server refuses the new one.
 package connections

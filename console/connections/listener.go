@@ -6,6 +6,8 @@ package connections
 import (
 	"container/list"
 	"context"
+	"math"
+	"math/rand/v2"
 	"net"
 	"net/netip"
 	"sync"
@@ -39,8 +41,36 @@ type listener struct {
 // network has connections.
 type network struct {
 	count int
-	// unused are those that may be closed, the longest-unused first.
-	unused list.List
+	// strangers and users are those that may be closed, without and with a user, the longest-unused first.
+	strangers, users list.List
+}
+
+// replaceable returns the connection that another one may replace, or nil if all are in use. If most connections are those of strangers,
+// it is any of these, so that a client that floods cannot choose it, such as a handshake of another client. Otherwise it is the
+// longest-unused one of a user, so that users leave places for handshakes of others.
+func (n *network) replaceable() *connection {
+	if strangers := n.strangers.Len(); strangers > 0 && (2*strangers > n.count || n.users.Len() == 0) {
+		found := n.strangers.Front()
+		for range rand.IntN(strangers) {
+			found = found.Next()
+		}
+		return found.Value.(*connection)
+	}
+	if longest := n.users.Front(); longest != nil {
+		return longest.Value.(*connection)
+	}
+	return nil
+}
+
+// unused returns how many connections may be closed, and since when the longest-unused one may.
+func (n *network) unused() (count int, since int64) {
+	since = math.MaxInt64
+	for _, all := range []*list.List{&n.strangers, &n.users} {
+		if longest := all.Front(); longest != nil {
+			since = min(since, longest.Value.(*connection).since)
+		}
+	}
+	return n.strangers.Len() + n.users.Len(), since
 }
 
 // connection is that of a client, below TLS.
@@ -50,10 +80,13 @@ type connection struct {
 	from  netip.Prefix
 	close sync.Once
 
-	// The lock of the listener guards the rest. Place is that among the unused ones. It is nil while requests use the connection.
+	// The lock of the listener guards the rest. Place is that among the unused ones in a list. It is nil while requests use the connection.
 	place    *list.Element
+	in       *list.List
 	since    int64
 	requests int
+	// ofUser is whether the last request was one of a user.
+	ofUser bool
 	// gone is set when the connection does not count any more.
 	gone bool
 }
@@ -91,11 +124,9 @@ func (l *listener) add(c *connection) (replaced *connection, admitted bool) {
 		from = nil
 	}
 	if from != nil {
-		oldest := from.unused.Front()
-		if oldest == nil {
+		if replaced = from.replaceable(); replaced == nil {
 			return nil, false
 		}
-		replaced = oldest.Value.(*connection)
 		l.remove(replaced)
 	}
 	if own = l.networks[c.from]; own == nil {
@@ -111,11 +142,10 @@ func (l *listener) add(c *connection) (replaced *connection, admitted bool) {
 // largest returns the network with most connections among those with an unused one. Of several, it is the one whose connection was unused
 // for longest. If all connections are in use, it is one without any that is unused.
 func (l *listener) largest() *network {
-	found := &network{}
-	since := func(n *network) int64 { return n.unused.Front().Value.(*connection).since }
+	found, longest := &network{}, int64(0)
 	for _, n := range l.networks {
-		if n.unused.Len() > 0 && (n.count > found.count || n.count == found.count && since(n) < since(found)) {
-			found = n
+		if unused, since := n.unused(); unused > 0 && (n.count > found.count || n.count == found.count && since < longest) {
+			found, longest = n, since
 		}
 	}
 	return found
@@ -125,7 +155,19 @@ func (l *listener) largest() *network {
 func (l *listener) rest(c *connection) {
 	l.uses++
 	c.since = l.uses
-	c.place = l.networks[c.from].unused.PushBack(c)
+	of := l.networks[c.from]
+	if c.in = &of.strangers; c.ofUser {
+		c.in = &of.users
+	}
+	c.place = c.in.PushBack(c)
+}
+
+// take notes that a connection may not be closed.
+func (c *connection) take() {
+	if c.place != nil {
+		c.in.Remove(c.place)
+		c.place, c.in = nil, nil
+	}
 }
 
 // remove ends the counting of a connection.
@@ -135,10 +177,7 @@ func (l *listener) remove(c *connection) {
 	}
 	c.gone = true
 	n := l.networks[c.from]
-	if c.place != nil {
-		n.unused.Remove(c.place)
-		c.place = nil
-	}
+	c.take()
 	l.count--
 	if n.count--; n.count == 0 {
 		delete(l.networks, c.from)
@@ -165,8 +204,9 @@ func Context(ctx context.Context, conn net.Conn) context.Context {
 	return context.WithValue(ctx, contextKey{}, conn)
 }
 
-// Hold keeps the connection of a request from being replaced, until the caller frees it.
-func Hold(ctx context.Context) (free func()) {
+// Hold keeps the connection of a request from being replaced, until the caller frees it. OfUser is whether the request is one of a user
+// who is signed in. The connection then stays longer than others.
+func Hold(ctx context.Context, ofUser bool) (free func()) {
 	c, ok := ctx.Value(contextKey{}).(*connection)
 	if !ok {
 		return func() {}
@@ -174,10 +214,8 @@ func Hold(ctx context.Context) (free func()) {
 	c.of.mu.Lock()
 	defer c.of.mu.Unlock()
 	c.requests++
-	if c.place != nil {
-		c.of.networks[c.from].unused.Remove(c.place)
-		c.place = nil
-	}
+	c.ofUser = ofUser
+	c.take()
 	return func() {
 		c.of.mu.Lock()
 		defer c.of.mu.Unlock()

@@ -156,7 +156,7 @@ func (g *Guard) servePage(w http.ResponseWriter, req *http.Request) {
 	if secret, err := req.Cookie(cookie); err == nil {
 		if session, done := g.sessions.use(keyOf(secret.Value), req.Host); session != nil {
 			defer done()
-			defer connections.Hold(req.Context())()
+			defer connections.Hold(req.Context(), true)()
 			session.owner.places.Bound(g.pages.Bound(session.pages)).ServeHTTP(w, req)
 			return
 		}
@@ -194,7 +194,7 @@ func (g *Guard) signInByToken(w http.ResponseWriter, req *http.Request) {
 
 // try has an attempt checked when its turn comes. Check returns whether the credential was wrong.
 func (g *Guard) try(w http.ResponseWriter, req *http.Request, of *attempts, check func(context.Context) (failed bool)) {
-	defer connections.Hold(req.Context())()
+	defer connections.Hold(req.Context(), false)()
 	ctx, cancel := context.WithTimeout(req.Context(), access.PageTimeout)
 	defer cancel()
 	end, err := of.begin(ctx, connections.NetworkOf(req.RemoteAddr))
