@@ -3,6 +3,17 @@ Copyright The Tripod Authors.
 SPDX-License-Identifier: Apache-2.0
 */ -}}
 
+{{- /* Fails if a Service has what its type does not allow, because the API server would refuse it: dict type, typePath, values, path. */ -}}
+{{- define "tripod.network.checkService" -}}
+{{- $public := list "NodePort" "LoadBalancer" -}}
+{{- $balanced := list "LoadBalancer" -}}
+{{- range $name, $types := dict "nodePort" $public "externalTrafficPolicy" $public "loadBalancerClass" $balanced "loadBalancerSourceRanges" $balanced -}}
+{{- if and (get $.values $name) (not (has $.type $types)) -}}
+{{- fail (printf "%s.%s needs %s %s, and that is %s" $.path $name $.typePath (join " or " $types) $.type) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+
 {{- define "tripod.network.peer" -}}
 - podSelector:
     matchLabels:
