@@ -51,7 +51,7 @@ type network struct {
 func (n *network) replaceable() *connection {
 	if strangers := n.strangers.Len(); strangers > 0 && (2*strangers > n.count || n.users.Len() == 0) {
 		found := n.strangers.Front()
-		for range rand.IntN(strangers) {
+		for range rand.IntN(strangers) { //nolint:gosec // its seed is random, and no client sees its numbers
 			found = found.Next()
 		}
 		return found.Value.(*connection)
