@@ -13,7 +13,9 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	batchv1 "k8s.io/api/batch/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
 
 	"sigs.k8s.io/yaml"
 )
@@ -179,5 +181,21 @@ func TestTheExamplesForArgoCDAndFluxDoNotDrift(t *testing.T) {
 				checkJobs(t, installed, kept)
 			}
 		})
+	}
+}
+
+// TestTheCleanupRemovesWhatAnEarlierRevisionHad turns everything on that has certificates of its own. A release may have had it, and have it no
+// longer when helm removes the release.
+func TestTheCleanupRemovesWhatAnEarlierRevisionHad(t *testing.T) {
+	removed := func(values string) sets.Set[string] {
+		var job batchv1.Job
+		return sets.New(find(t, render(t, values), "Job", "tripod-cleanup", &job).Spec.Template.Spec.Containers[0].Args...)
+	}
+	all := removed(merged(t, withConsole, withKonnectivity,
+		"metrics: {serviceMonitor: {enabled: true}}", "search: {database: {postgres: {enabled: true}}}", "{preset: cluster, advertise: {address: 192.0.2.1}}"))
+	missing := all.Difference(removed(""))
+	assert.Empty(t, sets.List(missing))
+	for _, name := range []string{"console", "konnectivity", "metrics-client", "search-database-server", "scheduler"} {
+		assert.Contains(t, all, "secret/tripod-"+name, "the test turns it on")
 	}
 }
