@@ -15,6 +15,7 @@ import (
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
 	"k8s.io/apiserver/pkg/endpoints/handlers/responsewriters"
@@ -173,7 +174,9 @@ func limitOf(query url.Values) (int64, error) {
 // statusOf returns an error that clients understand.
 func statusOf(err error) error {
 	if errors.Is(err, storages.ErrGate) {
-		return &apierrors.StatusError{ErrStatus: conflict(err.Error())}
+		return &apierrors.StatusError{ErrStatus: metav1.Status{
+			Status: metav1.StatusFailure, Code: http.StatusConflict, Reason: metav1.StatusReasonConflict, Message: err.Error(),
+		}}
 	}
 	if status := apierrors.APIStatus(nil); errors.As(err, &status) {
 		return err

@@ -16,12 +16,14 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/api/validation"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	utiljson "k8s.io/apimachinery/pkg/util/json"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/apiserver/pkg/storage"
+	"k8s.io/client-go/tools/cache"
 
 	"github.com/tripod-k8s/tripod/apiservice/storages"
 	"github.com/tripod-k8s/tripod/internal/migration"
@@ -133,11 +135,11 @@ func (m *movable) take(ctx context.Context, batch migration.Batch) (*migration.T
 
 // accept returns an object of a batch, or an error if the service would not return it as it is, or would not let clients write it.
 func (m *movable) accept(ctx context.Context, data json.RawMessage) (runtime.Object, error) {
-	var given map[string]any
-	if err := utiljson.Unmarshal(data, &given); err != nil {
+	var given unstructured.Unstructured
+	if err := utiljson.Unmarshal(data, &given.Object); err != nil {
 		return nil, apierrors.NewBadRequest("an object of the batch is no JSON object: " + err.Error())
 	}
-	version, kind, name := text(given, "apiVersion"), text(given, "kind"), nameOf(given)
+	version, kind, name := given.GetAPIVersion(), given.GetKind(), cache.MetaObjectToName(&given).String()
 	gv, err := schema.ParseGroupVersion(version)
 	if err != nil || gv.Group != m.resource.Group || kind != m.kind {
 		return nil, apierrors.NewBadRequest(fmt.Sprintf("%s is a %s of %q, and no %s of %s", name, kind, version, m.kind, m.resource.Group))
@@ -155,7 +157,7 @@ func (m *movable) accept(ctx context.Context, data json.RawMessage) (runtime.Obj
 	if err != nil {
 		return nil, m.refused(name, "", err.Error())
 	}
-	if found := migration.FirstDifference(given, returned); found != nil {
+	if found := migration.FirstDifference(given.Object, returned); found != nil {
 		return nil, m.refused(name, found.Field, found.String())
 	}
 	if err := m.validate(ctx, object); err != nil {
@@ -236,24 +238,4 @@ func (m *movable) refused(name, path, why string) error {
 			Name: name, Group: m.resource.Group, Kind: m.kind, Causes: []metav1.StatusCause{{Field: path, Message: why}},
 		},
 	}}
-}
-
-func conflict(message string) metav1.Status {
-	return metav1.Status{Status: metav1.StatusFailure, Code: http.StatusConflict, Reason: metav1.StatusReasonConflict, Message: message}
-}
-
-// text returns a field of an object, or "" if it is no text.
-func text(object map[string]any, name string) string {
-	value, _ := object[name].(string)
-	return value
-}
-
-// nameOf returns NAMESPACE/NAME of an object, or NAME.
-func nameOf(object map[string]any) string {
-	metadata, _ := object["metadata"].(map[string]any)
-	name := text(metadata, "name")
-	if namespace := text(metadata, "namespace"); namespace != "" {
-		name = namespace + "/" + name
-	}
-	return name
 }
