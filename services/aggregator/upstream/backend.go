@@ -56,6 +56,8 @@ type Backend struct {
 	// firstReplica may be nil (see Config).
 	firstReplica func(schema.GroupResource) (address string, ok bool)
 
+	// partlyServed has the addresses of the replicas that have a group-version, if others lack it. It is nil if they do not differ.
+	partlyServed atomic.Pointer[map[schema.GroupVersion][]string]
 	// roster has the replicas from which requests choose.
 	roster atomic.Pointer[roster]
 	// wasReady is true once a probe has found any replica ready.
@@ -216,6 +218,16 @@ func (b *Backend) SetHeldBack(address string, held bool) {
 	if e := b.endpointAt(address); e != nil {
 		b.update(e, rankHeldBack.String(), func(h *health) { h.heldBack = held })
 	}
+}
+
+// SetPartlyServed names the group-versions that some replicas lack, as while a rollout adds one, with the addresses of those that have them.
+// Requests for such a group-version go to these replicas. KEP-4020 has kube-apiserver pass them on to another one.
+func (b *Backend) SetPartlyServed(having map[schema.GroupVersion][]string) {
+	if len(having) == 0 {
+		b.partlyServed.Store(nil)
+		return
+	}
+	b.partlyServed.Store(&having)
 }
 
 // isHeldBack reports whether the replica at an address is held back, and others get the requests.

@@ -140,12 +140,22 @@ func (c *call) choose() *endpoint {
 	if c.first != nil && !slices.Contains(c.tried, c.first) {
 		return c.first
 	}
-	if len(c.tried) == 0 {
+	having := c.having()
+	if having == nil && len(c.tried) == 0 {
 		return r.pick(b.policy, c.balance, nil)
 	}
-	if e := r.pick(b.policy, c.balance, func(e *endpoint, rank rank) bool {
+	untried := func(e *endpoint, rank rank) bool {
 		return !slices.Contains(c.tried, e) && (rank < rankSilent || !c.waited)
-	}); e != nil || c.throttled != nil {
+	}
+	if having != nil {
+		e := r.pick(b.policy, c.balance, func(e *endpoint, rank rank) bool {
+			return untried(e, rank) && slices.Contains(having, e.address)
+		})
+		if e != nil || c.throttled != nil {
+			return e
+		}
+	}
+	if e := r.pick(b.policy, c.balance, untried); e != nil || c.throttled != nil {
 		return e
 	}
 	return r.pick(b.policy, c.balance, func(e *endpoint, _ rank) bool {
@@ -228,9 +238,10 @@ func (c *call) mayAskAnother(resp *http.Response) bool {
 		return false
 	}
 	r := c.backend.roster.Load()
+	having := c.having()
 	another := r.pick(c.backend.policy, c.balance, func(e *endpoint, rank rank) bool {
 		serves := rank == rankServing || rank == rankHeldBack && r.tiers[0].rank == rankHeldBack
-		return serves && !slices.Contains(c.tried, e)
+		return serves && !slices.Contains(c.tried, e) && (having == nil || slices.Contains(having, e.address))
 	})
 	return another != nil && c.mayBeSentAgain()
 }

@@ -35,6 +35,8 @@ type Backend interface {
 	SetServing(address string, serves bool)
 	// SetHeldBack reports whether a replica shall get no requests while another one serves.
 	SetHeldBack(address string, held bool)
+	// SetPartlyServed names the group-versions that some serving replicas lack, with the addresses of those that have them.
+	SetPartlyServed(map[schema.GroupVersion][]string)
 	// Spare reports whether the replica at an address can be spared, because another one serves.
 	Spare(address string) bool
 	// ProbeNow reports that the state of a replica may have changed.
@@ -57,7 +59,7 @@ type Config struct {
 	// Versions receives the settings of replicas. It may be nil.
 	Versions *Versions
 	// OnServed receives all group-versions that the backend serves: the first time when one replica has reported all of its own, and then
-	// after each change.
+	// after each change. While replicas serve, those of a replica that does not serve yet are not among them.
 	OnServed func([]schema.GroupVersion)
 	// OnLongRunning receives all subresources that the backend declares as long-running, such as books/tail, before OnServed and after
 	// each change. It may be nil.
@@ -86,9 +88,10 @@ type Follower struct {
 
 // replica is the state of a replica that the follower follows.
 type replica struct {
-	// live is true while its feed can be read. catalog is its last catalog.
-	live    bool
-	catalog *backendv1.Catalog
+	// live is true while its feed can be read. serves is true if it serves by its last message, even if it is about to stop, and is not
+	// held back. catalog is its last catalog.
+	live, serves bool
+	catalog      *backendv1.Catalog
 	// differences are those of its settings, while it is live.
 	differences []string
 	// lost is when the feed ended.
@@ -184,19 +187,22 @@ func (f *Follower) handle(address string, r *replica, message *backendv1.WatchRe
 	f.config.Backend.SetDraining(address, message.GetPhase() == backendv1.WatchResponse_PHASE_DRAINING)
 	f.config.Backend.SetServing(address, message.GetPhase() == backendv1.WatchResponse_PHASE_SERVING)
 	catalog := message.GetCatalog()
-	before := f.take(address, r, message)
+	before, changed := f.take(address, r, message)
 	f.config.FirstReplicas.note(address, message.GetEstablished())
+	if changed {
+		f.report()
+	}
 	if catalog == nil {
 		return
 	}
-	f.report()
 	if before.GetDiscoveryDigest() != catalog.GetDiscoveryDigest() || before.GetOpenapiDigest() != catalog.GetOpenapiDigest() {
 		f.config.OnDocuments()
 	}
 }
 
-// take stores what a message reports of its replica, and returns the catalog from before.
-func (f *Follower) take(address string, r *replica, message *backendv1.WatchResponse) (before *backendv1.Catalog) {
+// take stores what a message reports of its replica. It returns the catalog from before, and whether the message may change what the backend
+// serves.
+func (f *Follower) take(address string, r *replica, message *backendv1.WatchResponse) (before *backendv1.Catalog, changed bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if reported := message.GetSettings(); !r.live || reported != nil {
@@ -204,12 +210,16 @@ func (f *Follower) take(address string, r *replica, message *backendv1.WatchResp
 		f.config.Comparison.set(f.config.Backend.Name(), address, reported.GetConfiguration())
 		f.config.Versions.set(f.config.Backend, address, reported)
 	}
-	r.live = true
+	phase := message.GetPhase()
+	serves := (phase == backendv1.WatchResponse_PHASE_SERVING || phase == backendv1.WatchResponse_PHASE_DRAINING) &&
+		!f.config.Versions.holdsBack(f.config.Backend, address)
+	changed = !r.live || r.serves != serves || message.GetCatalog() != nil
+	r.live, r.serves = true, serves
 	before = r.catalog
 	if catalog := message.GetCatalog(); catalog != nil {
 		r.catalog = catalog
 	}
-	return before
+	return before, changed
 }
 
 // lose records that the feed of a replica is lost.
@@ -224,6 +234,7 @@ func (f *Follower) lose(address string, r *replica) {
 	}
 	f.mu.Unlock()
 	if was {
+		f.report()
 		f.config.Backend.ProbeNow(address)
 		// A draining replica has now stopped or was restarted. After a restart its new feed says whether it drains.
 		f.config.Backend.SetDraining(address, false)
@@ -237,11 +248,12 @@ type union struct {
 }
 
 // report calls OnLongRunning and OnServed if something changed that any replica serves, or served less than catalogLifetime ago. While no
-// feed is live, nothing changes.
+// feed is live, nothing changes. Before clients find a group-version, the backend knows which replicas have it.
 func (f *Follower) report() {
 	f.reporting.Lock()
 	defer f.reporting.Unlock()
-	before, now := f.renew()
+	before, now, partly := f.renew()
+	f.config.Backend.SetPartlyServed(partly)
 	if now == nil {
 		return
 	}
@@ -253,19 +265,33 @@ func (f *Follower) report() {
 	}
 }
 
-// renew returns the union from before and that of now. The latter is nil if no feed is live.
-func (f *Follower) renew() (before, now *union) {
+// renew returns the union from before and that of now, and the group-versions that some serving replicas lack. The union of now is nil if no
+// feed is live.
+func (f *Follower) renew() (before, now *union, partly map[schema.GroupVersion][]string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	served, longRunning, live := map[schema.GroupVersion]bool{}, map[schema.GroupVersionResource]bool{}, false
+	live, serving := false, 0
 	for _, r := range f.replicas {
+		live = live || r.counts() && r.live
+		if r.servesNow() {
+			serving++
+		}
+	}
+	if !live {
+		return f.reported, nil, nil
+	}
+	having := map[schema.GroupVersion][]string{}
+	served, longRunning := map[schema.GroupVersion]bool{}, map[schema.GroupVersionResource]bool{}
+	for address, r := range f.replicas {
 		if !r.counts() {
 			continue
 		}
-		live = live || r.live
 		for _, gv := range r.catalog.GetGroupVersions() {
 			of := schema.GroupVersion{Group: gv.GetGroup(), Version: gv.GetVersion()}
-			served[of] = true
+			if at := having[of]; r.servesNow() && (len(at) == 0 || at[len(at)-1] != address) { // a lying replica has it twice in its catalog
+				having[of] = append(at, address)
+			}
+			served[of] = served[of] || r.serves || serving == 0 || f.reported.has(of)
 			for _, name := range gv.GetLongRunning() {
 				if isSubresource(name) {
 					longRunning[of.WithResource(name)] = true
@@ -273,17 +299,29 @@ func (f *Follower) renew() (before, now *union) {
 			}
 		}
 	}
-	if !live {
-		return f.reported, nil
-	}
+	maps.DeleteFunc(served, func(_ schema.GroupVersion, shown bool) bool { return !shown })
+	maps.DeleteFunc(having, func(_ schema.GroupVersion, at []string) bool { return len(at) == serving })
 	before = f.reported
 	f.reported = &union{
-		served: slices.SortedFunc(maps.Keys(served), func(a, b schema.GroupVersion) int {
-			return cmp.Or(cmp.Compare(a.Group, b.Group), cmp.Compare(a.Version, b.Version))
-		}),
+		served:      slices.SortedFunc(maps.Keys(served), compareVersions),
 		longRunning: longRunning,
 	}
-	return before, f.reported
+	return before, f.reported, having
+}
+
+// servesNow reports whether the replica serves what its catalog has, as far as the follower can know.
+func (r *replica) servesNow() bool { return r.live && r.serves && r.catalog != nil }
+
+func (u *union) has(gv schema.GroupVersion) bool {
+	if u == nil {
+		return false
+	}
+	_, has := slices.BinarySearchFunc(u.served, gv, compareVersions)
+	return has
+}
+
+func compareVersions(a, b schema.GroupVersion) int {
+	return cmp.Or(cmp.Compare(a.Group, b.Group), cmp.Compare(a.Version, b.Version))
 }
 
 // isSubresource reports whether a name has the form books/tail. A service cannot declare all requests for a resource as long-running.

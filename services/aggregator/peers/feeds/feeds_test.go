@@ -41,6 +41,7 @@ type backend struct {
 	serves     map[string]bool
 	held       map[string]bool
 	probed     []string
+	partly     map[schema.GroupVersion][]string
 	// hidden is true while the addresses of feeds are unknown.
 	hidden bool
 }
@@ -98,6 +99,23 @@ func (b *backend) heldBack() (addresses []string) {
 	}
 	slices.Sort(addresses)
 	return addresses
+}
+
+func (b *backend) SetPartlyServed(having map[schema.GroupVersion][]string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.partly = having
+}
+
+// partlyServed returns the group-versions that some replicas lack, by group, and where they are.
+func (b *backend) partlyServed() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	at := map[string][]string{}
+	for gv, addresses := range b.partly {
+		at[gv.Group] = slices.Sorted(slices.Values(addresses))
+	}
+	return fmt.Sprint(at)
 }
 
 func (b *backend) Spare(string) bool { return !b.last }
@@ -303,6 +321,53 @@ func TestWhatIsServed(t *testing.T) {
 		b.replicas["b"].die(true)
 		time.Sleep(time.Hour)
 		expect(7, "x", "x y", "y", "y z", "y")
+	})
+}
+
+func TestWhatARolloutAddsIsShownAndAskedForWhereItIsServed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const starting = backendv1.WatchResponse_PHASE_NOT_READY
+		b, _, h := followReplicas(t, "old", "new")
+		step := func(address string, phase backendv1.WatchResponse_Phase, served, partly string, groups ...string) {
+			t.Helper()
+			message := &backendv1.WatchResponse{Phase: phase}
+			if len(groups) > 0 {
+				message.Catalog = catalog(fmt.Sprint(groups), groups...)
+			}
+			b.replicas[address].say(message)
+			synctest.Wait()
+			assert.Equal(t, served, h.served[len(h.served)-1], "what clients find")
+			assert.Equal(t, "map["+partly+"]", b.partlyServed())
+		}
+		step("old", starting, "x", "", "x") // no replica serves, so what is known of them counts
+		step("old", serving, "x", "")
+		step("new", starting, "x", "", "x", "y")
+		step("new", serving, "x y", "y:[new]")
+		step("new", draining, "x y", "y:[new]")
+		step("new", starting, "x y", "") // clients know y, and get an answer from the other replica
+		step("new", serving, "x y", "y:[new]")
+		step("old", serving, "x y z", "y:[new] z:[old]", "x", "z")
+		step("old", serving, "x y", "", "x", "y")
+		step("old", serving, "x y", "y:[new]", "x")
+
+		hold := func(emulated, served, partly string) {
+			t.Helper()
+			b.replicas["new"].say(&backendv1.WatchResponse{Phase: serving, Catalog: catalog(emulated, "x", "y", "later"),
+				Settings: &backendv1.Settings{BinaryVersion: "1.37.2", EmulationVersion: emulated}})
+			synctest.Wait()
+			assert.Equal(t, served, h.served[len(h.served)-1])
+			assert.Equal(t, "map["+partly+"]", b.partlyServed())
+		}
+		hold("1.37", "x y", "") // it is held back, because this aggregator is older
+		hold("1.36", "later x y", "later:[new] y:[new]")
+
+		b.replicas["new"].die(true)
+		synctest.Wait()
+		assert.Equal(t, "map[]", b.partlyServed(), "a replica that may be gone is not waited for")
+		assert.Equal(t, "later x y", h.served[len(h.served)-1])
+		b.replicas["old"].die(true)
+		synctest.Wait()
+		assert.Equal(t, "map[]", b.partlyServed())
 	})
 }
 

@@ -95,6 +95,16 @@ func (v *Versions) change(apply func()) {
 	v.last = misfits
 }
 
+// holdsBack reports whether a replica is held back.
+func (v *Versions) holdsBack(b Backend, address string) bool {
+	if v == nil {
+		return false
+	}
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return v.last[nameOf(b, address)] != ""
+}
+
 // Agree returns nil if no replica is held back. Otherwise the error names them, with the reasons.
 func (v *Versions) Agree() error {
 	v.mu.Lock()
