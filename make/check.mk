@@ -38,6 +38,8 @@ bump-kubernetes: ## Require another version of Kubernetes, and say what a person
 
 NEWEST ?= patch
 .PHONY: try-kubernetes
+# A pre-release may need a newer Go than the one here. The go command gets it from the module proxy.
+try-kubernetes: export GOTOOLCHAIN := $(or $(GOTOOLCHAIN),auto)
 try-kubernetes: ## Require the newest version of Kubernetes, and report what it needs (NEWEST=patch, minor or pre-release). It changes the checkout.
 	$(MAKE) bump-kubernetes VERSION=$$(go run -trimpath ./hack/bump-kubernetes -newest $(NEWEST))
 	$(MAKE) type-check
