@@ -65,6 +65,7 @@ func TestABumpLowersNothing(t *testing.T) {
 	}
 	theirs := requirements{
 		"go.etcd.io/etcd/client/v3": "v3.6.8", "go.etcd.io/etcd/server/v3": "v3.6.11", "golang.org/x/net": "v0.49.0", "google.golang.org/grpc": "v1.79.3",
+		"k8s.io/api": "v0.0.0",
 	}
 	want := []string{"-require=go.etcd.io/etcd/server/v3@v3.6.11", "-require=k8s.io/api@v0.36.4", "-require=k8s.io/kubernetes@v1.36.4"}
 	if got := requireEdits(ours, theirs, "v1.36.3", "v1.36.4"); !slices.Equal(got, want) {

@@ -97,11 +97,14 @@ func newest(ours, theirs string) string {
 	return ours
 }
 
+// replaced is the version that Kubernetes requires of the modules that it publishes from its own repository, where it replaces them.
+const replaced = "v0.0.0"
+
 // ahead lists the modules of which ours is newer than that of Kubernetes.
 func ahead(ours, theirs requirements) []string {
 	var modules []string
 	for _, path := range slices.Sorted(maps.Keys(ours)) {
-		if version := theirs[path]; version != "" && semver.Compare(ours[path], version) > 0 {
+		if version := theirs[path]; version != "" && version != replaced && semver.Compare(ours[path], version) > 0 {
 			modules = append(modules, fmt.Sprintf("%s %s (Kubernetes: %s)", path, ours[path], version))
 		}
 	}
