@@ -7,15 +7,15 @@ import (
 	admissionv1 "k8s.io/api/admission/v1"
 	admissionv1beta1 "k8s.io/api/admission/v1beta1"
 	imagepolicyv1alpha1 "k8s.io/api/imagepolicy/v1alpha1"
-	apiextensions "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/install"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/apiserver/pkg/endpoints/discovery/aggregated"
 	openapinamer "k8s.io/apiserver/pkg/endpoints/openapi"
 	genericapiserver "k8s.io/apiserver/pkg/server"
 	"k8s.io/apiserver/pkg/util/openapi"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
-	aggregatorscheme "k8s.io/kube-aggregator/pkg/apiserver/scheme"
 	openapicommon "k8s.io/kube-openapi/pkg/common"
 	"k8s.io/kube-openapi/pkg/spec3"
 	"k8s.io/kube-openapi/pkg/validation/spec"
@@ -26,7 +26,7 @@ const (
 	bearerTokenScheme = "BearerToken"
 )
 
-// ApplyDocuments sets up discovery, and OpenAPI documents for the given definitions. The schemes have kinds that kube-apiserver does not
+// ApplyDocuments sets up discovery, and OpenAPI documents for the given definitions. The schemes have kinds that client-go does not
 // have.
 func ApplyDocuments(config *genericapiserver.Config, generated openapicommon.GetOpenAPIDefinitions, schemes ...*runtime.Scheme) {
 	config.AggregatedDiscoveryGroupManager = aggregated.NewResourceManager("apis")
@@ -59,12 +59,17 @@ func ApplyDocuments(config *genericapiserver.Config, generated openapicommon.Get
 }
 
 // documentSchemes are the schemes with all group-versions of kube-apiserver. OpenAPI documents list each of them for DeleteOptions and
-// WatchEvent. Some are missing in the scheme of client-go.
+// WatchEvent. Some are missing in the scheme of client-go. Those of the aggregator and of extensions have only these kinds here, because their
+// types would make each API service 1 MB larger: the service that has the types documents them.
 func documentSchemes() []*runtime.Scheme {
 	internal := runtime.NewScheme()
 	utilruntime.Must(admissionv1.AddToScheme(internal))
 	utilruntime.Must(admissionv1beta1.AddToScheme(internal))
 	utilruntime.Must(imagepolicyv1alpha1.AddToScheme(internal))
-	apiextensions.Install(internal)
-	return []*runtime.Scheme{clientgoscheme.Scheme, internal, aggregatorscheme.Scheme}
+	for _, group := range []string{"apiextensions.k8s.io", "apiregistration.k8s.io"} {
+		for _, version := range []string{"v1", "v1beta1"} {
+			metav1.AddToGroupVersion(internal, schema.GroupVersion{Group: group, Version: version})
+		}
+	}
+	return []*runtime.Scheme{clientgoscheme.Scheme, internal}
 }

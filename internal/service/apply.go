@@ -29,7 +29,7 @@ type API struct {
 	Scheme    *runtime.Scheme
 	// Definitions are its schemas in OpenAPI.
 	Definitions openapicommon.GetOpenAPIDefinitions
-	// Documented has kinds of Definitions that kube-apiserver does not have. It may be nil.
+	// Documented has kinds of Definitions that client-go does not have. It may be nil.
 	Documented *runtime.Scheme
 }
 

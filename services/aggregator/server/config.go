@@ -126,6 +126,7 @@ func (c *Config) applyOptions() error {
 		Resources:   apiserver.DefaultAPIResourceConfigSource(),
 		Scheme:      aggregatorscheme.Scheme,
 		Definitions: generatedopenapi.GetOpenAPIDefinitions,
+		Documented:  aggregatorscheme.Scheme,
 	}); err != nil {
 		return err
 	}

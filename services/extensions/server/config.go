@@ -39,6 +39,7 @@ func NewConfig(ctx context.Context, o *options.Completed) (*Config, error) {
 			Resources:   apiextensionsapiserver.DefaultAPIResourceConfigSource(),
 			Scheme:      apiextensionsapiserver.Scheme,
 			Definitions: generatedopenapi.GetOpenAPIDefinitions,
+			Documented:  apiextensionsapiserver.Scheme,
 		},
 		Codecs: service.Codecs(apiextensionsapiserver.Scheme),
 		Serves: func(gv schema.GroupVersion) bool {
