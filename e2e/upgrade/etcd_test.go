@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -82,18 +83,22 @@ func minor(t *testing.T, tag string) string {
 	return found[1]
 }
 
-// storeOlderForm has a Job do what docs/upgrade.md does with jq.
+// storeOlderForm has a Job do what docs/upgrade.md does with jq. Its image is the newer one, because the last release does not have the
+// command.
 func storeOlderForm(t *testing.T, version string) {
 	t.Helper()
 	batch := env.Cluster.Client.BatchV1()
 	template, err := batch.CronJobs(tripod.Namespace).Get(t.Context(), tripod.Name+"-etcd-defrag", metav1.GetOptions{})
 	require.NoError(t, err)
 	job := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Name: "etcd-downgrade"}, Spec: template.Spec.JobTemplate.Spec}
-	args := job.Spec.Template.Spec.Containers[0].Args
+	container := &job.Spec.Template.Spec.Containers[0]
+	require.True(t, strings.HasSuffix(container.Image, ":"+older), "the image %s has another tag than %s", container.Image, older)
+	container.Image = strings.TrimSuffix(container.Image, older) + newer
+	args := container.Args
 	at := slices.Index(args, "defrag")
 	require.GreaterOrEqual(t, at, 0, "arguments of the Job that defragments: %q", args)
 	args[at] = "downgrade"
-	job.Spec.Template.Spec.Containers[0].Args = append(args, "--to="+version)
+	container.Args = append(args, "--to="+version)
 	_, err = batch.Jobs(tripod.Namespace).Create(t.Context(), job, metav1.CreateOptions{})
 	require.NoError(t, err)
 	framework.Eventually(t, "the Job has ended", func(ctx context.Context) error {
