@@ -132,7 +132,7 @@ func (s *Server) installDiscovery() error {
 
 	serializer := s.generic.Serializer
 	notFound := notfoundhandler.New(serializer, genericapifilters.NoMuxAndDiscoveryIncompleteKey)
-	legacy := discovery.NewLegacy(s.registered.services.Lister(), serializer, served, notFound)
+	legacy := discovery.NewLegacy(s.registered.services.Lister(), serializer, served, notFound, s.registered.registrar.Serves)
 	mux := s.api.Handler.NonGoRestfulMux
 	aggregated := discoveryendpoint.WrapAggregatedDiscoveryToHandler(legacy, merged, s.api.PeerAggregatedDiscoveryManager)
 	mux.Handle("/apis", s.untilDiscovered(aggregated))

@@ -221,7 +221,8 @@ func (b *Backend) SetHeldBack(address string, held bool) {
 }
 
 // SetPartlyServed names the group-versions that some replicas lack, as while a rollout adds one, with the addresses of those that have them.
-// Requests for such a group-version go to these replicas. KEP-4020 has kube-apiserver pass them on to another one.
+// Requests for such a group-version go to these replicas only, because 404 of another one would say that it does not exist. KEP-4020 has
+// kube-apiserver pass them on to another one, and answer 503 if it cannot.
 func (b *Backend) SetPartlyServed(having map[schema.GroupVersion][]string) {
 	if len(having) == 0 {
 		b.partlyServed.Store(nil)

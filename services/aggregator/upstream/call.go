@@ -144,22 +144,14 @@ func (c *call) choose() *endpoint {
 	if having == nil && len(c.tried) == 0 {
 		return r.pick(b.policy, c.balance, nil)
 	}
-	untried := func(e *endpoint, rank rank) bool {
-		return !slices.Contains(c.tried, e) && (rank < rankSilent || !c.waited)
-	}
-	if having != nil {
-		e := r.pick(b.policy, c.balance, func(e *endpoint, rank rank) bool {
-			return untried(e, rank) && slices.Contains(having, e.address)
-		})
-		if e != nil || c.throttled != nil {
-			return e
-		}
-	}
-	if e := r.pick(b.policy, c.balance, untried); e != nil || c.throttled != nil {
+	has := func(e *endpoint) bool { return having == nil || slices.Contains(having, e.address) }
+	if e := r.pick(b.policy, c.balance, func(e *endpoint, rank rank) bool {
+		return has(e) && !slices.Contains(c.tried, e) && (rank < rankSilent || !c.waited)
+	}); e != nil || c.throttled != nil {
 		return e
 	}
 	return r.pick(b.policy, c.balance, func(e *endpoint, _ rank) bool {
-		return slices.Contains(c.tried, e) && !slices.Contains(c.unreachable, e)
+		return has(e) && slices.Contains(c.tried, e) && !slices.Contains(c.unreachable, e)
 	})
 }
 

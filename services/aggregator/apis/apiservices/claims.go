@@ -138,6 +138,22 @@ func (r *Registrar) backendOf(service *apiregistrationv1.APIService) string {
 	return name
 }
 
+// Serves reports whether clients may find an APIService. One of core is not found before a replica of core has reported the group-version to
+// this aggregator: another aggregator may have registered it, and this one does not know yet which replicas lack it. A group-version of
+// another backend may be moving from one backend to the next, so it is always found.
+func (r *Registrar) Serves(service *apiregistrationv1.APIService) bool {
+	gv := groupVersionOf(service)
+	name, ours := r.Backends.Of(service)
+	_, builtin := apiVersionPriorities[gv]
+	if !ours || !builtin || gv == crdGroupVersion || name != "" && name != upstream.Core {
+		return true
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	claims := r.claims[upstream.Core]
+	return claims == nil || claims[gv]
+}
+
 // Conflict says which other backends claim the group-version of an APIService, or returns "" if there are none. It is false until that is
 // certain: another aggregator may know of a conflict with a backend that has not reported here.
 func (r *Registrar) Conflict(service *apiregistrationv1.APIService) (message string, certain bool) {

@@ -5,6 +5,7 @@ package apiservices
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -88,6 +89,27 @@ func TestServicesTakeNoGroupFromCore(t *testing.T) {
 			}
 		})
 	}
+}
+
+func TestClientsFindAGroupVersionOfCoreOnceThisAggregatorKnowsWhoServesIt(t *testing.T) {
+	migrations := schema.GroupVersion{Group: "storagemigration.k8s.io", Version: "v1beta1"}
+	elsewhere := stored(migrations, "core")
+	elsewhere.Spec.Service.Namespace = "default"
+	r := newRegistrar(t, newRecorder(), true)
+	shown := func(want bool, services ...*apiregistrationv1.APIService) {
+		t.Helper()
+		for _, service := range services {
+			assert.Equal(t, want, r.Serves(service), "%s of %v", service.Name, service.Spec.Service)
+		}
+	}
+	always := []*apiregistrationv1.APIService{elsewhere, stored(crdGroupVersion, ""), stored(flunders, ""), stored(flunders, "wardle")}
+	ofCore := []*apiregistrationv1.APIService{stored(migrations, ""), stored(migrations, "core")}
+	shown(true, append(ofCore, always...)...) // core has not reported yet
+	r.Set("core", coreServes)
+	shown(true, always...)
+	shown(false, ofCore...)
+	r.Set("core", append(slices.Clone(coreServes), migrations))
+	shown(true, append(ofCore, always...)...)
 }
 
 func TestAServiceHasOnlyTheGroupsThatItIsGiven(t *testing.T) {

@@ -5,6 +5,7 @@ package discovery
 
 import (
 	"net/http"
+	"slices"
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -26,11 +27,15 @@ type Legacy struct {
 	// versions of the aggregator's own group, most preferred first.
 	versions []string
 	notFound http.Handler
+	// serves reports whether clients may find an APIService.
+	serves func(*apiregistrationv1.APIService) bool
 }
 
-// NewLegacy returns the handler. versions are those of apiregistration.k8s.io that are served.
-func NewLegacy(lister listers.APIServiceLister, s runtime.NegotiatedSerializer, versions []string, notFound http.Handler) *Legacy {
-	return &Legacy{lister: lister, serializer: s, versions: versions, notFound: notFound}
+// NewLegacy returns the handler. versions are those of apiregistration.k8s.io that are served. serves reports whether clients may find an
+// APIService.
+func NewLegacy(lister listers.APIServiceLister, s runtime.NegotiatedSerializer, versions []string, notFound http.Handler,
+	serves func(*apiregistrationv1.APIService) bool) *Legacy {
+	return &Legacy{lister: lister, serializer: s, versions: versions, notFound: notFound, serves: serves}
 }
 
 // ServeHTTP answers /apis and /apis/GROUP.
@@ -40,6 +45,7 @@ func (l *Legacy) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 		responsewriters.InternalError(w, req, err)
 		return
 	}
+	services = slices.DeleteFunc(services, func(service *apiregistrationv1.APIService) bool { return !l.serves(service) })
 	path := strings.Trim(strings.TrimPrefix(req.URL.Path, "/apis"), "/")
 	if path == "" {
 		l.write(w, req, l.list(services))

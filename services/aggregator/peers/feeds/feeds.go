@@ -35,7 +35,8 @@ type Backend interface {
 	SetServing(address string, serves bool)
 	// SetHeldBack reports whether a replica shall get no requests while another one serves.
 	SetHeldBack(address string, held bool)
-	// SetPartlyServed names the group-versions that some serving replicas lack, with the addresses of those that have them.
+	// SetPartlyServed names the group-versions that some serving replicas lack, with the addresses of those that have them. They include
+	// replicas that served a moment ago.
 	SetPartlyServed(map[schema.GroupVersion][]string)
 	// Spare reports whether the replica at an address can be spared, because another one serves.
 	Spare(address string) bool
@@ -89,8 +90,9 @@ type Follower struct {
 // replica is the state of a replica that the follower follows.
 type replica struct {
 	// live is true while its feed can be read. serves is true if it serves by its last message, even if it is about to stop, and is not
-	// held back. catalog is its last catalog.
+	// held back. served is when that was last so. catalog is its last catalog.
 	live, serves bool
+	served       time.Time
 	catalog      *backendv1.Catalog
 	// differences are those of its settings, while it is live.
 	differences []string
@@ -211,8 +213,16 @@ func (f *Follower) take(address string, r *replica, message *backendv1.WatchResp
 		f.config.Versions.set(f.config.Backend, address, reported)
 	}
 	phase := message.GetPhase()
-	serves := (phase == backendv1.WatchResponse_PHASE_SERVING || phase == backendv1.WatchResponse_PHASE_DRAINING) &&
-		!f.config.Versions.holdsBack(f.config.Backend, address)
+	serves := phase == backendv1.WatchResponse_PHASE_SERVING || phase == backendv1.WatchResponse_PHASE_DRAINING
+	held := f.config.Versions.holdsBack(f.config.Backend, address)
+	switch {
+	case held:
+		serves, r.served = false, time.Time{}
+	case serves:
+		r.served = time.Now()
+	case r.serves:
+		time.AfterFunc(catalogLifetime, f.report)
+	}
 	changed = !r.live || r.serves != serves || message.GetCatalog() != nil
 	r.live, r.serves = true, serves
 	before = r.catalog
@@ -227,7 +237,7 @@ func (f *Follower) lose(address string, r *replica) {
 	f.mu.Lock()
 	was := r.live
 	if was {
-		r.live, r.lost = false, time.Now()
+		r.live, r.serves, r.lost = false, false, time.Now()
 		f.config.Comparison.forget(f.config.Backend.Name(), address)
 		f.config.Versions.lose(f.config.Backend, address)
 		time.AfterFunc(catalogLifetime, f.report)
@@ -272,15 +282,15 @@ func (f *Follower) renew() (before, now *union, partly map[schema.GroupVersion][
 	defer f.mu.Unlock()
 	live, serving := false, 0
 	for _, r := range f.replicas {
-		live = live || r.counts() && r.live
-		if r.servesNow() {
+		live = live || r.catalog != nil && r.live
+		if r.catalog != nil && r.serves {
 			serving++
 		}
 	}
 	if !live {
 		return f.reported, nil, nil
 	}
-	having := map[schema.GroupVersion][]string{}
+	having, present := map[schema.GroupVersion][]string{}, map[schema.GroupVersion]int{}
 	served, longRunning := map[schema.GroupVersion]bool{}, map[schema.GroupVersionResource]bool{}
 	for address, r := range f.replicas {
 		if !r.counts() {
@@ -288,10 +298,13 @@ func (f *Follower) renew() (before, now *union, partly map[schema.GroupVersion][
 		}
 		for _, gv := range r.catalog.GetGroupVersions() {
 			of := schema.GroupVersion{Group: gv.GetGroup(), Version: gv.GetVersion()}
-			if at := having[of]; r.servesNow() && (len(at) == 0 || at[len(at)-1] != address) { // a lying replica has it twice in its catalog
+			if at := having[of]; r.servedLately() && (len(at) == 0 || at[len(at)-1] != address) { // a lying replica has it twice in its catalog
 				having[of] = append(at, address)
+				if r.serves {
+					present[of]++
+				}
 			}
-			served[of] = served[of] || r.serves || serving == 0 || f.reported.has(of)
+			served[of] = served[of] || r.servedLately() || serving == 0 || f.reported.has(of)
 			for _, name := range gv.GetLongRunning() {
 				if isSubresource(name) {
 					longRunning[of.WithResource(name)] = true
@@ -300,7 +313,7 @@ func (f *Follower) renew() (before, now *union, partly map[schema.GroupVersion][
 		}
 	}
 	maps.DeleteFunc(served, func(_ schema.GroupVersion, shown bool) bool { return !shown })
-	maps.DeleteFunc(having, func(_ schema.GroupVersion, at []string) bool { return len(at) == serving })
+	maps.DeleteFunc(having, func(gv schema.GroupVersion, _ []string) bool { return present[gv] == serving })
 	before = f.reported
 	f.reported = &union{
 		served:      slices.SortedFunc(maps.Keys(served), compareVersions),
@@ -309,8 +322,8 @@ func (f *Follower) renew() (before, now *union, partly map[schema.GroupVersion][
 	return before, f.reported, having
 }
 
-// servesNow reports whether the replica serves what its catalog has, as far as the follower can know.
-func (r *replica) servesNow() bool { return r.live && r.serves && r.catalog != nil }
+// servedLately reports whether the replica serves, or did so a moment ago and may go on.
+func (r *replica) servedLately() bool { return r.serves || time.Since(r.served) < catalogLifetime }
 
 func (u *union) has(gv schema.GroupVersion) bool {
 	if u == nil {
