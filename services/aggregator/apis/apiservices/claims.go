@@ -138,8 +138,8 @@ func (r *Registrar) backendOf(service *apiregistrationv1.APIService) string {
 	return name
 }
 
-// Serves reports whether clients may find an APIService. One of core is not found before a replica of core has reported the group-version to
-// this aggregator: another aggregator may have registered it, and this one does not know yet which replicas lack it. A group-version of
+// Serves reports whether clients may find an APIService. One of core is not found before a replica of core has reported the group-version
+// to this aggregator: another aggregator may have registered it, and this one does not know yet which replicas lack it. A group-version of
 // another backend may be moving from one backend to the next, so it is always found.
 func (r *Registrar) Serves(service *apiregistrationv1.APIService) bool {
 	gv := groupVersionOf(service)

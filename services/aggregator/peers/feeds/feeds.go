@@ -202,8 +202,8 @@ func (f *Follower) handle(address string, r *replica, message *backendv1.WatchRe
 	}
 }
 
-// take stores what a message reports of its replica. It returns the catalog from before, and whether the message may change what the backend
-// serves.
+// take stores what a message reports of its replica. It returns the catalog from before, and whether the message may change what the
+// backend serves.
 func (f *Follower) take(address string, r *replica, message *backendv1.WatchResponse) (before *backendv1.Catalog, changed bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -275,8 +275,8 @@ func (f *Follower) report() {
 	}
 }
 
-// renew returns the union from before and that of now, and the group-versions that some serving replicas lack. The union of now is nil if no
-// feed is live.
+// renew returns the union from before and that of now, and the group-versions that some serving replicas lack. The union of now is nil if
+// no feed is live.
 func (f *Follower) renew() (before, now *union, partly map[schema.GroupVersion][]string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
