@@ -207,11 +207,11 @@ func (l lasting) Unwrap() error { return l.error }
 // poll waits for a condition. Errors count only if they last. Once a minute, it reports the last one.
 func (r *resizer) poll(ctx context.Context, timeout time.Duration, what string, condition func(context.Context) (bool, error)) error {
 	var last error
-	said := time.Now()
+	reported := time.Now()
 	err := wait.PollUntilContextTimeout(ctx, r.interval, timeout, true, func(ctx context.Context) (done bool, _ error) {
 		done, last = condition(ctx)
-		if !done && last != nil && time.Since(said) > time.Minute {
-			said = time.Now()
+		if !done && last != nil && time.Since(reported) > time.Minute {
+			reported = time.Now()
 			r.Progress(fmt.Sprintf("waiting until %s: %v", what, last))
 		}
 		return done || errors.As(last, &lasting{}), nil

@@ -7,7 +7,7 @@
 // cluster may be another person in another one. Kubernetes' own resolver decides which rules apply to a user.
 //
 // [Rights] keeps the RBAC objects in memory. Each cluster has a generation, which the store changes in each transaction that changes a
-// rule, a subject or a role of a binding there. What a reader may see, [Visible], is of one generation of each cluster, and the store
+// rule, a subject or a role of a binding there. The scope of a reader is of one generation of each cluster, and the store
 // refuses to search by another one. So a binding that is gone in the database is out of force at once. Clusters are read apart from one
 // another: what one of them changes, has too much of or has wrong concerns the readers of that cluster only, and Roles and RoleBindings
 // those of their namespace only.

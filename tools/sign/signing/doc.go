@@ -1,7 +1,7 @@
 // Copyright The Tripod Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package signing signs and verifies releases: their checksums, and what is said about images and charts in a registry. Signatures are
+// Package signing signs and verifies releases: their checksums, and the statements about images and charts in a registry. Signatures are
 // bundles of Sigstore, as cosign writes and reads them.
 package signing
 
