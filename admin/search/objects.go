@@ -207,7 +207,7 @@ func (s *side) take(ctx context.Context, steps []step) (changes []*Change, err e
 		if s.dryRun {
 			do = s.try
 		}
-		change, err := do(ctx, step.resource, step.object.(runtime.Object)) //nolint:forcetypeassert // each is one
+		change, err := do(ctx, step.resource, step.object.(runtime.Object)) // each is one
 		if err != nil {
 			return changes, err
 		}
@@ -218,7 +218,7 @@ func (s *side) take(ctx context.Context, steps []step) (changes []*Change, err e
 
 // try has the API server check an object as far as it can: it refuses one in a namespace, or that binds a role, which does not exist yet.
 func (s *side) try(ctx context.Context, resource schema.GroupVersionResource, object runtime.Object) (*Change, error) {
-	named := object.(metav1.Object) //nolint:forcetypeassert // each is one
+	named := object.(metav1.Object) // each is one
 	_, err := s.client.Resource(resource).Namespace(named.GetNamespace()).Get(ctx, named.GetName(), metav1.GetOptions{})
 	missing := apierrors.IsNotFound(err) && (resource == bindingResource || resource == clusterBindResource)
 	if named.GetNamespace() != "" {

@@ -9,6 +9,7 @@
 //     and files that it names.
 //   - The files and folders that a doc.go names exist. That of a service has a section about how the service starts.
 //   - docs/search-reference.md has each reason of the conditions of search.
+//   - Each nolint names a linter that .golangci.yml enables.
 //   - No page, script or comment has a word for an actor without a name, or verbs of people for programs (words.go).
 package main
 
@@ -87,8 +88,12 @@ func check() (problems []string, err error) {
 	if err != nil {
 		return nil, err
 	}
+	stale, err := checkExcuses()
+	if err != nil {
+		return nil, err
+	}
 	nameless, err := checkWords()
-	return slices.Concat(problems, unmapped, wrong, lost, unexplained, nameless), err
+	return slices.Concat(problems, unmapped, wrong, lost, unexplained, stale, nameless), err
 }
 
 // follow returns the error of a link of a page, or "".

@@ -168,7 +168,7 @@ func resolve(schema map[string]any, definitions map[string]map[string]any, depth
 	if properties, is := schema["properties"].(map[string]any); is {
 		all := map[string]any{}
 		for name, property := range properties {
-			made, err := resolve(property.(map[string]any), definitions, depth+1) //nolint:forcetypeassert // a schema is an object
+			made, err := resolve(property.(map[string]any), definitions, depth+1) // a schema is an object
 			if err != nil {
 				return nil, err
 			}

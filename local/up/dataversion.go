@@ -85,7 +85,7 @@ func (d DataDir) version() (*version.Version, error) {
 	text, err := os.ReadFile(d.versionFile())
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return nil, nil //nolint:nilnil // no version is not an error
+		return nil, nil // no version is not an error
 	case err != nil:
 		return nil, fmt.Errorf("cannot determine the version of Kubernetes of the data: %w", err)
 	}

@@ -53,7 +53,7 @@ func (s *split) begin(ctx context.Context) (*record, error) {
 			return nil, fmt.Errorf("the target holds what was copied from another etcd than --%s", s.Source.Flag)
 		case !earlier.Done:
 			s.Progress("going on with what an earlier run has begun")
-			return nil, nil //nolint:nilnil // no finished run
+			return nil, nil // no finished run
 		}
 		return earlier, nil
 	}

@@ -50,7 +50,7 @@ func (f *fairness) seatsOf(u user.Info) chan struct{} {
 	if !known {
 		seats, _ = f.seats.LoadOrStore(name, make(chan struct{}, f.each))
 	}
-	return seats.(chan struct{}) //nolint:forcetypeassert // nothing else is stored
+	return seats.(chan struct{}) // nothing else is stored
 }
 
 // Handle implements utilflowcontrol.Interface.

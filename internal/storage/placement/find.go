@@ -172,7 +172,7 @@ func (f *finder) settleOwn(ctx context.Context) (*place, error) {
 		f.atOwn.Record.Floor = floor
 		return f.newPlace(*f.group.own, f.atOwn), nil
 	}
-	return nil, nil //nolint:nilnil // what it says now is read next
+	return nil, nil // what it says now is read next
 }
 
 // settleShared ends a move back to the shared etcd. Once the group's own etcd says that the objects have left, no replica shows anything of

@@ -61,7 +61,7 @@ type group struct {
 
 	// users is how many storages use the group. The mutex of Groups guards it. context ends with the last.
 	users   int
-	context context.Context //nolint:containedctx // the time in which the group is in use
+	context context.Context // the time in which the group is in use
 	end     context.CancelFunc
 
 	current atomic.Pointer[place]
@@ -86,7 +86,7 @@ type place struct {
 	// reached one that etcd has had.
 	known, here, reached atomic.Int64
 	// context ends when the objects have moved.
-	context context.Context //nolint:containedctx // the time in which the objects are there
+	context context.Context // the time in which the objects are there
 	leave   context.CancelFunc
 }
 

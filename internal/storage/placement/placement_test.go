@@ -593,7 +593,7 @@ type nothing struct{ storage.Interface }
 
 // A group without resources is not followed. Who may create definitions could otherwise have as many followed as there are names.
 // The test looks at all goroutines, those of tests beside it too, and so it is not parallel.
-func TestAGroupThatIsNotUsedIsForgotten(t *testing.T) { //nolint:paralleltest // see above
+func TestAGroupThatIsNotUsedIsForgotten(t *testing.T) {
 	e := startEtcds(t)
 	groups := e.groups(t, false)
 	make := groups.Decorate(func(etcdclient.NewRawStorage) generic.StorageDecorator {

@@ -58,7 +58,7 @@ func (p *place) judge(kvs []*mvccpb.KeyValue, revision int64) error {
 // recordOf returns nil if there is none.
 func recordOf(kvs []*mvccpb.KeyValue) (*Record, error) {
 	if len(kvs) == 0 {
-		return nil, nil //nolint:nilnil // no record
+		return nil, nil // no record
 	}
 	record := &Record{}
 	if err := json.Unmarshal(kvs[0].Value, record); err != nil {

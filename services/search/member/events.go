@@ -87,7 +87,7 @@ func (b *batch) trim(ctx context.Context, more int) error {
 // for ever.
 func (i *involvement) of(o *store.Object) (*store.Involved, error) {
 	if len(o.JSON) > maxEvent {
-		return nil, nil //nolint:nilnil // an event that is none
+		return nil, nil // an event that is none
 	}
 	var e involvingEvent
 	if err := json.Unmarshal(o.JSON, &e); err != nil {
@@ -97,7 +97,7 @@ func (i *involvement) of(o *store.Object) (*store.Involved, error) {
 	gv, err := schema.ParseGroupVersion(involved.APIVersion)
 	kinds := i.kinds.Load()
 	if err != nil || kinds == nil || !(*kinds)[schema.GroupKind{Group: gv.Group, Kind: involved.Kind}] {
-		return nil, nil //nolint:nilnil,nilerr // an event about something else
+		return nil, nil //nolint:nilerr // an event about something else
 	}
 	seen := o.CreatedAt
 	for _, at := range []*time.Time{e.EventTime, e.LastTimestamp} {

@@ -75,7 +75,7 @@ type round struct {
 	// delays are how long answers have taken to begin while the round had a permit.
 	delays time.Duration
 	// asking ends with the round, or when it loses its pace.
-	asking context.Context //nolint:containedctx // requests of client-go's discovery have no context
+	asking context.Context // requests of client-go's discovery have no context
 	lost   context.CancelCauseFunc
 	// failure is the first limit that the round has reached.
 	failure *LimitError
@@ -209,7 +209,7 @@ func (r *round) add(ctx context.Context, e *memberLimiter, path, contentType str
 
 // roundReader reads a document of a round.
 type roundReader struct {
-	ctx context.Context //nolint:containedctx // that of the request
+	ctx context.Context // that of the request
 	*memberLimiter
 	from io.Reader
 }
@@ -228,7 +228,7 @@ func (r *roundReader) Read(into []byte) (int, error) {
 // permitReader reads a document by itself.
 type permitReader struct {
 	*holder
-	ctx     context.Context //nolint:containedctx // that of the request
+	ctx     context.Context // that of the request
 	limiter *memberLimiter
 	from    io.Reader
 	count   int

@@ -210,7 +210,7 @@ func (i *items) caughtUp() {
 
 // meter counts the bytes of an item as they come. Those of the next one may be among them.
 type meter struct {
-	ctx     context.Context //nolint:containedctx // that of the stream
+	ctx     context.Context // that of the stream
 	limiter *memberLimiter
 	from    io.Reader
 	// rate is that at which the member may send items.

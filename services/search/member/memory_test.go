@@ -45,7 +45,7 @@ func (s *stops) RoundTrip(req *http.Request) (*http.Response, error) {
 
 type stoppedBody struct {
 	server *stops
-	ctx    context.Context //nolint:containedctx // that of the request
+	ctx    context.Context // that of the request
 	rest   []byte
 }
 

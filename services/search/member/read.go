@@ -111,7 +111,7 @@ func (s source) open(ctx context.Context, query map[string]string) (body io.Read
 
 // closing is a body that ends its request, and says why it was ended.
 type closing struct {
-	ctx context.Context //nolint:containedctx // that of the request
+	ctx context.Context // that of the request
 	io.ReadCloser
 	end context.CancelCauseFunc
 }

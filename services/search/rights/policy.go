@@ -79,7 +79,7 @@ func (e expression) ReturnTypes() []*celgo.Type { return []*celgo.Type{celgo.Any
 
 func compile(text string, want *celgo.Type) (celgo.Program, error) {
 	if text == "" {
-		return nil, nil //nolint:nilnil // there is no expression
+		return nil, nil // there is no expression
 	}
 	result, err := compiler().CompileUserExpression(expression(text))
 	if err != nil {
@@ -121,7 +121,7 @@ func (i *identities) of(ctx context.Context, reader user.Info) (user.Info, error
 		return nil, fmt.Errorf("memberRBAC.groups: %w", err)
 	}
 	if name == "" || strings.HasPrefix(name, systemPrefix) {
-		return nil, nil //nolint:nilnil // no user is meant
+		return nil, nil // no user is meant
 	}
 	groups = slices.DeleteFunc(slices.Clone(groups), func(group string) bool { return strings.HasPrefix(group, systemPrefix) })
 	if slices.Contains(reader.GetGroups(), user.AllAuthenticated) {

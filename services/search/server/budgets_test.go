@@ -34,5 +34,5 @@ func TestThePageHasAllBudgets(t *testing.T) {
 	fmt.Fprintf(&table, "| **together** | **%d** | **%d** |\n", Sum(Budgets(serve))>>20, Sum(Budgets(sync))>>20)
 	page, err := os.ReadFile("../../../docs/search-reference.md")
 	require.NoError(t, err)
-	assert.True(t, strings.Contains(string(page), table.String()), "docs/search-reference.md lacks this table:\n%s", &table) //nolint:testifylint // the page is long
+	assert.True(t, strings.Contains(string(page), table.String()), "docs/search-reference.md lacks this table:\n%s", &table) // the page is long
 }

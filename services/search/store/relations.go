@@ -231,7 +231,7 @@ func (w *relationsWalk) readable(kind *relationKind, namespace string) *access.O
 func (w *relationsWalk) objects(columns string, kind *relationKind, namespace string) (*database.Statement, error) {
 	set := w.readable(kind, namespace)
 	if set == nil {
-		return nil, nil //nolint:nilnil // no statement is needed
+		return nil, nil // no statement is needed
 	}
 	if set.Size() > access.MaxFilterValues {
 		return nil, access.ErrFilterTooLarge

@@ -167,7 +167,7 @@ func copyWithOwners(t *testing.T, from, to string) {
 		} else {
 			err = failed
 		}
-		owner := info.Sys().(*syscall.Stat_t) //nolint:forcetypeassert // Linux
+		owner := info.Sys().(*syscall.Stat_t) // Linux
 		require.NoError(t, err)
 		require.NoError(t, os.Chown(copied, int(owner.Uid), int(owner.Gid)))
 		return os.Chmod(copied, info.Mode().Perm())

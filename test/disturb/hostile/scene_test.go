@@ -166,7 +166,7 @@ func complaint(cluster *unstructured.Unstructured) string {
 	var all []string
 	conditions, _, _ := unstructured.NestedSlice(cluster.Object, "status", "conditions")
 	for _, c := range conditions {
-		condition := c.(map[string]any) //nolint:forcetypeassert // by the schema
+		condition := c.(map[string]any) // by the schema
 		kind, message := condition["type"], condition["message"]
 		switch pending := condition["reason"] == "Pending" || message == "the cluster has not answered yet" || message == "nothing is copied yet"; {
 		case pending || kind == "Ready":
@@ -177,12 +177,12 @@ func complaint(cluster *unstructured.Unstructured) string {
 	}
 	groups, _, _ := unstructured.NestedSlice(cluster.Object, "status", "syncResources")
 	for _, g := range groups {
-		found, _, _ := unstructured.NestedSlice(g.(map[string]any), "resources") //nolint:forcetypeassert // by the schema
+		found, _, _ := unstructured.NestedSlice(g.(map[string]any), "resources") // by the schema
 		for _, r := range found {
-			resource := r.(map[string]any) //nolint:forcetypeassert // by the schema
+			resource := r.(map[string]any) // by the schema
 			states, _, _ := unstructured.NestedSlice(resource, "syncConditions")
 			for _, c := range states {
-				if state := c.(map[string]any); state["reason"] != nil && state["reason"] != "" { //nolint:forcetypeassert // by the schema
+				if state := c.(map[string]any); state["reason"] != nil && state["reason"] != "" { // by the schema
 					all = append(all, fmt.Sprint(resource["name"], " ", state["reason"], ": ", state["message"]))
 				}
 			}
@@ -195,17 +195,17 @@ func complaint(cluster *unstructured.Unstructured) string {
 func reportsOf(cluster *unstructured.Unstructured) (all []string) {
 	conditions, _, _ := unstructured.NestedSlice(cluster.Object, "status", "conditions")
 	for _, c := range conditions {
-		has := c.(map[string]any) //nolint:forcetypeassert // by the schema
+		has := c.(map[string]any) // by the schema
 		all = append(all, fmt.Sprintf("%v=%v %v: %v", has["type"], has["status"], has["reason"], has["message"]))
 	}
 	groups, _, _ := unstructured.NestedSlice(cluster.Object, "status", "syncResources")
 	for _, g := range groups {
-		found, _, _ := unstructured.NestedSlice(g.(map[string]any), "resources") //nolint:forcetypeassert // by the schema
+		found, _, _ := unstructured.NestedSlice(g.(map[string]any), "resources") // by the schema
 		for _, r := range found {
-			resource := r.(map[string]any) //nolint:forcetypeassert // by the schema
+			resource := r.(map[string]any) // by the schema
 			states, _, _ := unstructured.NestedSlice(resource, "syncConditions")
 			for _, c := range states {
-				state := c.(map[string]any) //nolint:forcetypeassert // by the schema
+				state := c.(map[string]any) // by the schema
 				all = append(all, fmt.Sprintf("%v %v: %v", resource["name"], state["reason"], state["message"]))
 			}
 		}

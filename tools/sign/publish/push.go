@@ -30,7 +30,7 @@ type publication struct {
 }
 
 func newPublication(items []item, by signing.Signer, out io.Writer) publication {
-	limited := remote.DefaultTransport.(*http.Transport).Clone() //nolint:forcetypeassert // the package documents its type
+	limited := remote.DefaultTransport.(*http.Transport).Clone() // the package documents its type
 	limited.ResponseHeaderTimeout = answerTimeout
 	return publication{items, by, out, limited}
 }
