@@ -107,7 +107,7 @@ var firingAlerts = []alertCase{
 			`tripod_identity_client_lag_seconds{namespace="control", instance="b:1"}`: "1x10",
 		},
 		labels:  map[string]string{"instance": "a:1"},
-		summary: "The aggregator a:1 hears of withdrawn tokens late.",
+		summary: "The aggregator a:1 gets revocations of tokens late.",
 	},
 	{
 		alert: "TripodUpgradeIncomplete", at: "70m",

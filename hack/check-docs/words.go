@@ -31,7 +31,7 @@ type rule struct {
 
 var (
 	nameActors = rule{unnamed, "name the user, client, service or replica"}
-	// nameActions holds for pages, contracts and comments, also those of tests. Scripts print sentences for people.
+	// nameActions holds for pages, contracts, the chart and comments, also those of tests. Scripts print sentences for people.
 	nameActions = rule{ofPeople, "say what the program does: report, send, receive, trust, distinguish"}
 )
 
@@ -47,9 +47,9 @@ func rulesOf(file string, text []byte) []rule {
 		return []rule{nameActors} // they are of their time
 	case strings.HasSuffix(file, ".pb.go"), strings.HasPrefix(path.Base(file), "zz_generated"):
 		return []rule{nameActors} // a generator copies them
-	case path.Ext(file) == ".md", path.Ext(file) == ".go", path.Ext(file) == ".proto":
+	case slices.Contains([]string{".md", ".go", ".proto", ".yaml", ".yml", ".tpl", ".tmpl"}, path.Ext(file)):
 		return []rule{nameActors, nameActions}
-	case slices.Contains([]string{".tmpl", ".tpl", ".yaml", ".sh", ".mk"}, path.Ext(file)),
+	case slices.Contains([]string{".sh", ".mk"}, path.Ext(file)),
 		path.Base(file) == "Makefile", path.Base(file) == "go.mod", bytes.HasPrefix(text, []byte("#!")):
 		return []rule{nameActors}
 	}

@@ -88,7 +88,7 @@ spec:
             periodSeconds: 2
             timeoutSeconds: 5
             failureThreshold: 150
-          {{- /* An aggregator without its etcd still serves what the other services store, and tells other clients why they must wait. */}}
+          {{- /* An aggregator without its etcd still serves what the other services store. Its answers to other requests say why the client must wait. */}}
           readinessProbe:
             httpGet: {path: "/readyz{{ if eq .component "aggregator" }}?exclude=etcd&exclude=etcd-readiness{{ end }}", port: probes}
             periodSeconds: 2
