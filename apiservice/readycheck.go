@@ -24,7 +24,7 @@ const (
 // errNotReady is what any client may know.
 var errNotReady = errors.New("not ready: see the log of the replica")
 
-// shared is a ReadyCheck whose result all share who ask at the same time.
+// shared is a ReadyCheck whose result is for all callers that ask at the same time.
 type shared struct {
 	ReadyCheck
 	environment *Environment

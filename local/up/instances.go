@@ -55,7 +55,7 @@ func Instances() ([]DataDir, error) {
 	return found, nil
 }
 
-// Describe returns what there is to know of an instance.
+// Describe returns the state of an instance.
 func Describe(ctx context.Context, d DataDir) Instance {
 	in := Instance{Name: d.Name(), DataDir: string(d)}
 	if err := privatedir.Check(string(d)); err != nil {

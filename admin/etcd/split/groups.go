@@ -67,7 +67,7 @@ type GroupReport struct {
 	// To is where the objects are now. Moved says that this run has brought them there.
 	To    string `json:"to"`
 	Moved bool   `json:"moved"`
-	// Resources are what was compared, while writes were paused. With DryRun, it is what there is.
+	// Resources are what was compared, while writes were paused. With DryRun, they are what the source has.
 	Resources []Resource `json:"resources"`
 	// Bytes is the size of the objects with their keys.
 	Bytes int64 `json:"bytes"`

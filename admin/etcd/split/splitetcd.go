@@ -256,7 +256,7 @@ func (s *split) sums(ctx context.Context, client *clientv3.Client) (all []Resour
 	return all, latest, nil
 }
 
-// compare returns what there is of each resource, which must be the same in source and target.
+// compare returns the number and the checksum of the objects of each resource, which must be the same in source and target.
 func (s *split) compare(ctx context.Context, resources []resource, since int64) ([]Resource, error) {
 	s.Progress("comparing source and target")
 	var same []Resource

@@ -28,7 +28,7 @@ type Receiver struct {
 	bodies map[uint64]*Body
 	// connections are those of the clients of the watches.
 	connections map[string]*connection
-	// groups and watches count what there was so far.
+	// groups and watches count all groups and watches so far.
 	groups, watches uint32
 	// owed are credits that the sender has not got. earned is signalled when there are some.
 	owed   map[uint64]int
@@ -204,7 +204,7 @@ func (d *decoder) deliver() error {
 	if err != nil {
 		return err
 	}
-	c := d.ring.at(d.ring.next - 1 - ago) // a number beyond those that there are becomes one that there is not
+	c := d.ring.at(d.ring.next - 1 - ago) // a number below zero wraps, and at returns nil
 	if c == nil || ago >= d.ring.next {
 		return fmt.Errorf("the chunk before %d others is not known", ago)
 	}

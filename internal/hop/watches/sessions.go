@@ -83,7 +83,7 @@ func (s *Sessions) Open(w http.ResponseWriter, req *http.Request) {
 			cancel()
 		case <-ctx.Done():
 		}
-		_ = control.SetWriteDeadline(time.Now().Add(lastFrames)) // who does not read must not hold up the end of the session
+		_ = control.SetWriteDeadline(time.Now().Add(lastFrames)) // a peer that does not read must not hold up the end of the session
 	})
 	beside.Go(func() {
 		defer cancel()

@@ -13,7 +13,8 @@ import (
 )
 
 // Record says in an etcd whether it has the objects of an API group. The shared etcd has one for each group that was ever in an etcd of its
-// own. Such an etcd has one for each group. Replicas use an etcd only if both agree on it: who may write to one of them moves no group.
+// own. Such an etcd has one for each group. Replicas use an etcd only if both agree on it: a client that may write to one of them moves no
+// group.
 type Record struct {
 	// Own says that the objects are in the etcd of the group's own, or, in that etcd, that it is open for them.
 	Own bool `json:"own"`
@@ -40,8 +41,8 @@ func (s State) IsClosed() bool {
 	return s.Record != nil && !s.Record.Own && !s.Record.Left
 }
 
-// Keys are where the state of an API group is. No resource has a name with a dot, so they are no objects, and who may write the objects of
-// the group may write them.
+// Keys are where the state of an API group is. No resource has a name with a dot, so they are no objects, and a client that may write the
+// objects of the group may write them.
 type Keys struct {
 	// Objects is the directory of the group.
 	Objects string

@@ -30,9 +30,9 @@ type Connections struct {
 	requests *requestmemory.Budget
 
 	mu sync.Mutex
-	// taken is what all connections take, and closing what those of them take that are being closed.
+	// taken is the memory of all connections, and closing that of connections that are being closed.
 	taken, closing int64
-	// used is what those take that are in use.
+	// used is the memory of connections in use.
 	used   int64
 	owners map[owner]*holder
 	// closed is signalled when a connection has been closed.
@@ -48,7 +48,7 @@ func (o owner) String() string { return o.user + o.address }
 type holder struct {
 	owner owner
 	taken int64
-	// used is what those of them take that are in use.
+	// used is the memory of its connections in use.
 	used  int64
 	count int
 	// unused are the connections that may be closed, the one first that has not been used for longest.

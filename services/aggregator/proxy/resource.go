@@ -31,7 +31,7 @@ func (f *Forwarder) servePlain(w http.ResponseWriter, req *http.Request, class *
 		out.Body = nil
 	} else if req.Body != nil {
 		body := &requestBody{body: req.Body}
-		// Who sends the request may go on when the answer is complete, and the request has ended.
+		// The sender of the request may go on when the answer is complete, and the request has ended.
 		defer body.Close() //nolint:errcheck // returns none
 		out.Body = body
 	}

@@ -32,7 +32,7 @@ func Introspects(path string) bool {
 	return false
 }
 
-// RouteURL returns who answers a request. At introspection paths ?service= names the owner, and at those by which objects move, where it
+// RouteURL returns the owner of a request. At introspection paths ?service= names the owner, and at those by which objects move, where it
 // can be an API service only. Everywhere else it is Route of the path.
 func (t *Table) RouteURL(u *url.URL) Target {
 	if _, ok := cutSegment(u.Path, migration.Root); ok {

@@ -19,7 +19,7 @@ import (
 	"github.com/tripod-k8s/tripod/internal/service"
 )
 
-// Request is the class of a request: who answers it, and how it may be treated on its way. WithRequest makes it once, from the method,
+// Request is the class of a request: its owner, and how it may be treated on its way. WithRequest makes it once, from the method,
 // the URL and the headers. It does not depend on the sender, and does not change.
 type Request struct {
 	Target

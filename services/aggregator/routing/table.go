@@ -1,16 +1,16 @@
 // Copyright The Tripod Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package routing classifies requests (request.go): who answers, and how a request may be treated on its way.
+// Package routing classifies requests (request.go): by the service that answers, and by how a request may be treated on its way.
 //
 // kube-apiserver hands a request down a chain of servers (aggregator, core, API extensions, 404)
 // until one has it. Here the owner is looked up:
 //
 //	/api, /api/...                    core, unless the APIService "v1." names another server
-//	/apis/GROUP/VERSION/...           whom the APIService VERSION.GROUP names: a backend or an aggregated API server;
+//	/apis/GROUP/VERSION/...           the server that the APIService VERSION.GROUP names: a backend or an aggregated API server;
 //	                                  without one: core for its groups, else extensions. No other backend ever gets a group of core
 //	/apis, /apis/GROUP, /openapi/...  the aggregator, from what all servers offer
-//	/healthz, /metrics, /debug/...    the aggregator, or who ?service= names
+//	/healthz, /metrics, /debug/...    the aggregator, or the service that ?service= names
 //	/debug/api_priority_and_fairness  core, likewise
 //	anything else (/version, ...)     core
 package routing
@@ -30,7 +30,8 @@ import (
 	"github.com/tripod-k8s/tripod/internal/hop/trust"
 )
 
-// Owner says who answers a request. Tripod's services and additional backends have their names, which are DNS labels. The others have none.
+// Owner is the server that answers a request. Tripod's services and additional backends have their names, which are DNS labels. The others
+// have none.
 type Owner string
 
 const (
@@ -168,7 +169,7 @@ func (t *Table) update(change func(*snapshot)) {
 	t.current.Store(next)
 }
 
-// SetAPIService records who serves the group-version of an APIService. If that is an aggregated API server, the handler proxies to it.
+// SetAPIService records the server of the group-version of an APIService. If that is an aggregated API server, the handler proxies to it.
 func (t *Table) SetAPIService(service *apiregistrationv1.APIService, aggregated http.Handler) {
 	gv := schema.GroupVersion{Group: service.Spec.Group, Version: service.Spec.Version}
 	t.update(func(s *snapshot) {
@@ -223,7 +224,7 @@ func with[V any](m map[Owner]V, owner Owner, value V) map[Owner]V {
 	return all
 }
 
-// Route returns who answers a path.
+// Route returns the owner of a path.
 func (t *Table) Route(path string) Target {
 	if rest, ok := cutSegment(path, "/apis"); ok {
 		return t.routeGroup(rest)
@@ -268,7 +269,7 @@ func (t *Table) routeGroup(rest string) Target {
 	return t.unnamed(t.current.Load(), schema.GroupVersion{Group: group})
 }
 
-// GroupVersion returns who serves a group-version.
+// GroupVersion returns the owner of a group-version.
 func (t *Table) GroupVersion(gv schema.GroupVersion) Target {
 	s := t.current.Load()
 	target, ok := s.services[gv]

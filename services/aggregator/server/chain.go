@@ -29,7 +29,7 @@ import (
 
 // chains are the server's handler chains. Each request is classified, and goes through one of two:
 //
-//   - short, for what backends serve: who sent it, and forward. They run kube-apiserver's whole chain, with
+//   - short, for what backends serve: authenticate, and forward. The backends run kube-apiserver's whole chain, with
 //     audit, impersonation, priority and fairness, authorization and admission, once.
 //   - full, kube-apiserver's, for what the aggregator serves and what it proxies to aggregated API servers.
 type chains struct {
@@ -97,7 +97,7 @@ func (h *chains) full(own http.Handler, c *genericapiserver.Config) http.Handler
 	fair := new(*c)
 	fair.FlowControl = trust.Fairness(c)
 	handler := genericapiserver.DefaultBuildHandlerChain(h.withAggregated(own), fair)
-	// They count who is authenticated, not the user whom the request impersonates in the chain.
+	// They count the authenticated user, not the user whom the request impersonates in the chain.
 	handler = h.clients.Use(h.reserve(handler, c), tooMany(c))
 	handler = h.webhooks.gate(h.policy.Gate(handler, c), c)
 	handler = authn.RejectDuringOutage(handler, c.Authentication.Authenticator, c.Serializer)

@@ -37,7 +37,7 @@ func (c *Config) serveServices() error {
 	return generic.Authentication.ApplyClientCert(ca, generic.SecureServing)
 }
 
-// kubeAPIServer is who aggregated API servers see when kube-apiserver's loopback client calls them.
+// kubeAPIServer is the user that aggregated API servers see when kube-apiserver's loopback client calls them.
 var kubeAPIServer = &user.DefaultInfo{Name: user.APIServerUser, Groups: []string{user.AllAuthenticated, user.SystemPrivilegedGroup}}
 
 // asKubeAPIServer gives a request of a service to an aggregated API server the user that it has with kube-apiserver.

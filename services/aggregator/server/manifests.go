@@ -12,7 +12,7 @@ import (
 )
 
 // manifestWebhooks initializes plugins that read their configuration from files (https://kep.k8s.io/5793), and remembers the webhooks
-// that are in these: who is given the same files by other services may call them.
+// that are in these: other services, which are given the same files, may call them.
 type manifestWebhooks struct {
 	// next is kube-apiserver's initializer.
 	next admission.PluginInitializer

@@ -29,7 +29,8 @@ type wholeEvents struct {
 // Unwrap is for k8s.io/apiserver/pkg/endpoints/responsewriter.
 func (w *wholeEvents) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
-// Write passes on events. What comes after the last one goes nowhere: who copies the answer notices the end when it reads again.
+// Write passes on events. What comes after the last one goes nowhere: the forwarder, which copies the answer, notices the end when it reads
+// again.
 func (w *wholeEvents) Write(p []byte) (int, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

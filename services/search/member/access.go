@@ -26,7 +26,8 @@ const (
 	dialTimeout, handshakeTimeout = 15 * time.Second, 10 * time.Second
 )
 
-// CheckConfig refuses what an administrator has not allowed: who writes a PediaCluster says with it what search connects to.
+// CheckConfig refuses what an administrator has not allowed. Otherwise the author of a PediaCluster would decide alone what search connects
+// to.
 func (l *Limits) CheckConfig(config *rest.Config) error {
 	server, err := url.Parse(config.Host)
 	if err != nil {

@@ -143,7 +143,7 @@ func (b *batch) flush(ctx context.Context) error {
 }
 
 // staysWhenFull reports whether a stream goes on while the cluster has more than search keeps. What has no room shows nothing to any
-// reader. But who may write many objects must not keep search from hearing that others lose rights.
+// reader. But a user who may write many objects must not keep search from noticing that others lose rights.
 func (s *stream) staysWhenFull() bool { return s.decidesRights() && s.target.Listed }
 
 func (b *batch) target() *streams.Stream { return b.stream.target }

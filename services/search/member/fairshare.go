@@ -32,8 +32,8 @@ type party struct {
 	// in is the party that this one is part of, or nil. parts are those of this one.
 	in    *party
 	parts map[*party]bool
-	// parked are the slots of it that others may get, and those of them for which others of the whole party go before, in the order in which
-	// they were parked.
+	// parked and last are the slots of it that others may get, in the order in which they were parked. The slots in last go after the
+	// parked ones of the whole party.
 	parked, last []*slot
 }
 

@@ -54,7 +54,7 @@ const (
 	// allowancesOfGone are the members of which the allowance is known after they are gone: those that have most of it are forgotten first.
 	allowancesOfGone = 1000
 	// changeSize is the size of objects from which on one counts as several changes, and changeRows is how many labels and owners count as
-	// one. rowsOfRights are so many of objects that decide what readers see: who may write them in a namespace must not delay others.
+	// one. rowsOfRights are so many of objects that decide what readers see: a user who may write them in a namespace must not delay others.
 	changeSize, changeRows, rowsOfRights = 8 << 10, 20, 200
 )
 

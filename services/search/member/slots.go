@@ -16,8 +16,8 @@ import (
 type slots struct {
 	// all is how many there are, and each how many a party may have.
 	all, each int
-	// steady is set if slots are for long. A party loses one only to another that has no more than it then: who wants more than a fair share
-	// waits, and does not take turns with itself. small is how many each cluster has before all that have more, or zero.
+	// steady is set if slots are for long. A party loses one only to another that has no more than it then: one that wants more than a fair
+	// share waits, and does not take turns with itself. small is how many each cluster has before all that have more, or zero.
 	steady bool
 	small  int
 	// grace is the constant, except in tests.
@@ -306,8 +306,8 @@ func (p *slots) endsNoMore(one *slot) {
 	}
 }
 
-// isEnough reports whether others are leaving as many slots as are needed. If slots are for long, who has fewest is known only once the
-// next party has its own.
+// isEnough reports whether others are leaving as many slots as are needed. If slots are for long, the party with fewest is known only once
+// the next party has its own.
 func (p *slots) isEnough(next *party) bool {
 	if p.steady {
 		return p.used-p.freeing+next.queue[0].weight <= p.all

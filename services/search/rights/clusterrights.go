@@ -20,8 +20,8 @@ import (
 	"github.com/tripod-k8s/tripod/services/search/store/access"
 )
 
-// limits bound the memory of the RBAC objects of a cluster. Who may write Roles and RoleBindings in one namespace must not close others by
-// too many of them.
+// limits bound the memory of the RBAC objects of a cluster. A user who may write Roles and RoleBindings in one namespace must not close
+// others by too many of them.
 type limits struct {
 	// cluster is about ClusterRoles and ClusterRoleBindings. If they are more, the cluster is closed.
 	cluster int

@@ -27,8 +27,8 @@ type pool struct {
 	mu   sync.Mutex
 	used int
 	of   map[*clusterRights]taken
-	// awaited is a member that is being read and makes room with its next object, or nil, and asOf was used when it was chosen. Who else reads
-	// an object need not compare all members again.
+	// awaited is a member that is being read and makes room with its next object, or nil, and asOf was used when it was chosen. Other members
+	// that read an object need not compare all members again.
 	awaited *clusterRights
 	asOf    int
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/tripod-k8s/tripod/services/search/store/access"
 )
 
-// maxListed bounds the rules of Rules, and maxListedText their text: who may write Roles may name megabytes of objects.
+// maxListed bounds the rules of Rules, and maxListedText their text: a user who may write Roles may name megabytes of objects.
 const maxListed, maxListedText = 10_000, 256 << 10
 
 // Rules returns the rules by which the reader may see objects in a namespace of a cluster, or of any for AllClusters: those of the cluster,

@@ -20,7 +20,7 @@ import (
 	"github.com/tripod-k8s/tripod/services/search/store/objectjson"
 )
 
-// A state of an object begins with a change, and ends with the next one. So what there was at a revision is in two places: objects that
+// A state of an object begins with a change, and ends with the next one. So the state at a revision is in two places: objects that
 // have not changed since are in the table objects, with revisions up to that one. Of every other object, the history has one change that
 // came later and ended a state which had begun before, and the table versions has that state.
 
@@ -207,7 +207,7 @@ func ended(ctx context.Context, t *database.Tx, b *search, needed int64, upTo *e
 	return all, total, err
 }
 
-// listPast lists what there was at a revision.
+// listPast lists the objects at a revision.
 func listPast(ctx context.Context, t *database.Tx, b *search, page *Page, found func(Found) error) error {
 	if err := begin(ctx, t, b); err != nil {
 		return err

@@ -152,7 +152,7 @@ func newSearch(ctx context.Context, t *database.Tx, s *Store, patterns []schema.
 // readsNothing reports whether the filter is empty.
 func (b *search) readsNothing() bool { return b.filter != nil && len(b.clusters) == 0 }
 
-// listLatest lists what there is.
+// listLatest lists the objects of the last revision.
 func listLatest(ctx context.Context, t *database.Tx, b *search, page *Page, found func(Found) error) error {
 	q, find := b.q, b.objects()
 	if b.filter != nil && len(find.Values()) > access.MaxValues {

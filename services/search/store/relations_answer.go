@@ -57,7 +57,7 @@ func (w *relationsWalk) more(of v1beta1.RelationType, direction v1beta1.Relation
 	w.group(relationGroupKey{of, direction, kind.id}).more = true
 }
 
-// answer chooses what there is room for: one of each group in turn, those of a small distance first.
+// answer chooses as many objects as fit: one of each group in turn, those of a small distance first.
 func (w *relationsWalk) answer() *Related {
 	keys := slices.SortedFunc(maps.Keys(w.groups), w.compareGroups)
 	shown, left := make([]int, len(keys)), w.q.Limit

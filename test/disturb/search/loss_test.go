@@ -136,7 +136,7 @@ func await(t *testing.T, what string, condition func(context.Context) error) {
 // awaitEqual returns when all tables follow from the clusters, and what they have.
 func (s *scene) awaitEqual(t *testing.T) (hashes []string) {
 	t.Helper()
-	await(t, "the tables have what the clusters have", func(ctx context.Context) error {
+	await(t, "the tables equal the objects of the clusters", func(ctx context.Context) error {
 		want, err := s.wanted(ctx)
 		if err != nil {
 			return err

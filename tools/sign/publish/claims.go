@@ -26,7 +26,7 @@ const (
 	buildType = "https://github.com/tripod-k8s/tripod/blob/main/docs/release.md#build-it-yourself"
 )
 
-// provenance says what was built from what, as SLSA defines it. Who says so is who signs it.
+// provenance says what was built from what, as SLSA defines it. The signer vouches for it.
 func (r reader) provenance(from source) (json.RawMessage, error) {
 	type object = map[string]any
 	checksums, err := os.ReadFile(filepath.Join(r.directory, signing.ChecksumsFile))

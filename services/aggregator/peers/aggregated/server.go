@@ -79,7 +79,7 @@ func discoveryPath(service *apiregistrationv1.APIService) string {
 	return "/apis/" + service.Spec.Group + "/" + service.Spec.Version
 }
 
-// signCheck sends a check as the user of kube-aggregator's own checks, who may always read the document.
+// signCheck sends a check as the user of kube-aggregator's own checks. Its group may always read the document.
 func signCheck(req *http.Request) {
 	transport.SetAuthProxyHeaders(req, "system:kube-aggregator", "", []string{user.SystemPrivilegedGroup}, nil)
 }

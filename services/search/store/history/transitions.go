@@ -34,7 +34,7 @@ type Transition struct {
 // History is a part of the history, or all of it that is new.
 type History struct {
 	Transitions []*Transition
-	// UpTo is the revision up to which Transitions are all that there is.
+	// UpTo is the revision up to which Transitions is complete.
 	UpTo int64
 	// Rights is the last change of rights in any cluster at UpTo, or later.
 	Rights int64

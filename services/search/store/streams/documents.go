@@ -163,7 +163,7 @@ func (s *Registry) RemoveDocuments(ctx context.Context, cluster string) error {
 	return s.removeSchemas(ctx, cluster, slices.Collect(maps.Keys(known)))
 }
 
-// removeSchemas removes some documents of a cluster, and those of them that no other cluster has.
+// removeSchemas unlinks some documents from a cluster, and deletes the documents that no other cluster has.
 func (s *Registry) removeSchemas(ctx context.Context, cluster string, paths []string) error {
 	slices.Sort(paths)
 	for part := range slices.Chunk(paths, DocumentsAtOnce) {
