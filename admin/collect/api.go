@@ -21,6 +21,8 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/pager"
+
+	services "github.com/tripod-k8s/tripod/services/list"
 )
 
 const (
@@ -132,7 +134,7 @@ func (s *API) Collect(ctx context.Context, a *Archive) {
 		a.Problem("/metrics: %v", err)
 		return
 	}
-	s.replica(ctx, a, client, "aggregator", "", "")
+	s.replica(ctx, a, client, services.Aggregator, "", "")
 	for _, r := range replicasIn(own) {
 		query := url.Values{"service": {r.backend}, "replica": {r.endpoint}}.Encode()
 		s.replica(ctx, a, client, r.backend, r.endpoint, query)

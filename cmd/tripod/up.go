@@ -85,7 +85,7 @@ same flags from --core-arg and the like. In a flag, {replica} stands for the nam
 }
 
 func mayHaveConsole(wanted bool, o *up.Options) error {
-	if wanted && !o.Optional["search"] {
+	if wanted && !o.Optional[list.Search] {
 		return errors.New("--console shows what search has copied: add --search")
 	}
 	return nil

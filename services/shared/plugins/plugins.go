@@ -17,6 +17,8 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/util/sets"
+
+	services "github.com/tripod-k8s/tripod/services/list"
 )
 
 // The flags that name plugins.
@@ -84,9 +86,9 @@ func (s Set) refuse(flag string, names []string) []error {
 		if !slices.Contains(names, plugin.Name) || slices.Contains(s.plugins, plugin) {
 			continue
 		}
-		owners := "core"
+		owners := services.Core
 		if plugin.Concerns == inNamespaces {
-			owners = "core and extensions"
+			owners += " and " + services.Extensions
 		}
 		errs = append(errs, fmt.Errorf("--%s: %s does not belong here but to %s, because it decides about %s. The plugins of this service: %s",
 			flag, plugin.Name, owners, plugin.Concerns, strings.Join(s.Names(), ", ")))

@@ -17,9 +17,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-jose/go-jose/v4"
+	"github.com/go-jose/go-jose/v4/jwt"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-	"gopkg.in/go-jose/go-jose.v2/jwt"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -30,7 +31,6 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 	"k8s.io/client-go/util/keyutil"
-	"k8s.io/kubernetes/pkg/serviceaccount"
 
 	"github.com/tripod-k8s/tripod/services/search/apis/cluster/v1alpha2"
 	"github.com/tripod-k8s/tripod/test/framework"
@@ -362,14 +362,14 @@ func signed(t *testing.T, of *framework.Stock, account string, issued, expires t
 	key, err := keyutil.PrivateKeyFromFile(filepath.Join(of.PKI, "sa.key"))
 	require.NoError(t, err)
 	const issuer = "https://kubernetes.default.svc.cluster.local"
-	generator, err := serviceaccount.JWTTokenGenerator(issuer, key)
+	signer, err := jose.NewSigner(jose.SigningKey{Algorithm: jose.RS256, Key: key}, nil)
 	require.NoError(t, err)
-	token, err := generator.GenerateToken(t.Context(), &jwt.Claims{
-		Subject: "system:serviceaccount:" + namespace + ":" + name, Audience: jwt.Audience{issuer},
+	token, err := jwt.Signed(signer).Claims(jwt.Claims{
+		Issuer: issuer, Subject: "system:serviceaccount:" + namespace + ":" + name, Audience: jwt.Audience{issuer},
 		IssuedAt: jwt.NewNumericDate(issued), NotBefore: jwt.NewNumericDate(issued), Expiry: jwt.NewNumericDate(expires),
-	}, map[string]any{"kubernetes.io": map[string]any{
+	}).Claims(map[string]any{"kubernetes.io": map[string]any{
 		"namespace": namespace, "serviceaccount": map[string]any{"name": name, "uid": object.UID},
-	}})
+	}}).Serialize()
 	require.NoError(t, err)
 	return token
 }
