@@ -18,7 +18,8 @@ import (
 	"strings"
 )
 
-// mostLines is how many lines of code may depend on the version of Kubernetes. Beyond that, two versions are no longer one source.
+// mostLines is how many lines of code may depend on the version of Kubernetes. Beyond that, two versions are no longer one source. A line of
+// code is one with a part of a declaration. Licences, tags, package clauses, imports, comments and blank lines do not count.
 const mostLines = 300
 
 const begin, end = "<!-- begin of the differences, written by make fix-generated -->\n", "<!-- end of the differences -->\n"
@@ -47,8 +48,8 @@ func writeTable(root, page string) error {
 // differences lists the files that people write and that depend on the version.
 func differences(root string) (string, error) {
 	var b strings.Builder
-	b.WriteString("\n| file | built with Kubernetes | lines of code |\n|---|---|---|\n")
-	sum := 0
+	b.WriteString("\n| file | built with Kubernetes | lines of code | all lines |\n|---|---|---|---|\n")
+	sum, sumOfAll := 0, 0
 	err := filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
 		name, _ := filepath.Rel(root, path)
 		switch {
@@ -68,11 +69,12 @@ func differences(root string) (string, error) {
 			return nil
 		}
 		lines, err := code(text)
-		sum += lines
-		fmt.Fprintf(&b, "| `%s` | %s | %d |\n", name, with, lines)
+		all := bytes.Count(text, []byte("\n"))
+		sum, sumOfAll = sum+lines, sumOfAll+all
+		fmt.Fprintf(&b, "| `%s` | %s | %d | %d |\n", name, with, lines, all)
 		return err
 	})
-	fmt.Fprintf(&b, "| all, at most %d | | %d |\n\n", mostLines, sum)
+	fmt.Fprintf(&b, "| sum, at most %d lines of code | | %d | %d |\n\n", mostLines, sum, sumOfAll)
 	if err == nil && sum > mostLines {
 		err = fmt.Errorf("%d lines of code depend on the version of Kubernetes, and %d may", sum, mostLines)
 	}
