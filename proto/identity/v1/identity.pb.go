@@ -606,7 +606,8 @@ type AuthenticateResponse struct {
 	// kept when a later one names one of its dependencies.
 	Sequence uint64 `protobuf:"varint,10,opt,name=sequence" json:"sequence,omitempty"`
 	// Whether invalidations report everything that ends the token before its time. If not, callers have to ask again: a token of
-	// a webhook or of an issuer may have been revoked since.
+	// a webhook or of an issuer may have been revoked since. The field would be revocation_is_reported today. It keeps its name, because
+	// another one would break clients that use it, in Go or JSON (make verify-proto).
 	RevocationIsTold bool `protobuf:"varint,11,opt,name=revocation_is_told,json=revocationIsTold" json:"revocation_is_told,omitempty"`
 	unknownFields    protoimpl.UnknownFields
 	sizeCache        protoimpl.SizeCache
