@@ -4,6 +4,9 @@
 // Command release packs what `make release` has built into the files of a release: an archive of the binaries, a package of Debian and
 // a list of their modules (SBOM) for each platform, the container images and their digests, the chart, a script and a formula that
 // install the binaries, and checksums of all. The same input gives the same bytes, on any machine.
+//
+// It is a program of our own because goreleaser and syft would bring 1,788 and 1,629 packages. This one links 399, with nfpm and
+// cyclonedx-go, and has 1,100 lines with its tests. The images, the chart, the script and the formula would stay ours. Record 0031 has more.
 package main
 
 import (
