@@ -22,6 +22,7 @@ import (
 
 	"github.com/tripod-k8s/tripod/local/process"
 	"github.com/tripod-k8s/tripod/local/up"
+	services "github.com/tripod-k8s/tripod/services/list"
 )
 
 // execute runs tripod with arguments and returns what it prints.
@@ -137,10 +138,19 @@ func assertLinksNone(t *testing.T, packages, below []string) {
 	}
 }
 
-// The image of the drop-in has this program and no database.
-func TestTheCommandLineLinksNoSQLDriver(t *testing.T) {
-	packages := linked(t, ".", "github.com/tripod-k8s/tripod/services/search/diff")
-	assertLinksNone(t, packages, append([]string{"github.com/tripod-k8s/tripod/services/search/store/"}, sqlDrivers...))
+// The image of the drop-in has these programs and no database.
+func TestTheProgramsOfTheDropInLinkNoSQLDriver(t *testing.T) {
+	const module = "github.com/tripod-k8s/tripod/"
+	programs := map[string]string{"cmd/tripod": "services/search/diff", "cmd/tripod-supervisor": "local/supervisor"}
+	for _, service := range services.RequiredNames() {
+		programs["services/"+service] = "services/" + service + "/server"
+	}
+	for program, one := range programs {
+		t.Run(program, func(t *testing.T) {
+			packages := linked(t, module+program, module+one)
+			assertLinksNone(t, packages, append([]string{module + "services/search/store/"}, sqlDrivers...))
+		})
+	}
 }
 
 // The example of SQL imports its drivers itself.
