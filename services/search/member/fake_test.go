@@ -259,13 +259,13 @@ func newStore(t *testing.T) *store.Store {
 // run copies a member until stop is called.
 func run(t *testing.T, f *fakeMember, s *store.Store) (m *Member, stop func()) {
 	t.Helper()
-	return runShare(t, f, s, nil)
+	return runAmong(t, f, s, nil)
 }
 
-// runShare is run for one of several replicas.
-func runShare(t *testing.T, f *fakeMember, s *store.Store, share *shards.Shards) (m *Member, stop func()) {
+// runAmong is run for one of several replicas.
+func runAmong(t *testing.T, f *fakeMember, s *store.Store, work *shards.Shards) (m *Member, stop func()) {
 	t.Helper()
-	m, err := New("east", &rest.Config{Host: f.URL}, Everything, Dependencies{Store: s, Shards: share, Limiter: newLimiter(t, nil)})
+	m, err := New("east", &rest.Config{Host: f.URL}, Everything, Dependencies{Store: s, Shards: work, Limiter: newLimiter(t, nil)})
 	require.NoError(t, err)
 	m.discoveryInterval = 50 * time.Millisecond
 	ctx, cancel := contextFor(t)

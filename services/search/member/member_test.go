@@ -150,15 +150,15 @@ func TestReplicasShareStreams(t *testing.T) {
 	}
 	var replicas []replica
 	for range 2 {
-		share, err := shards.New(s, shards.Timing{Beat: 10 * time.Millisecond, FirstLook: time.Second, Dead: 5 * time.Second, Forget: time.Hour})
+		work, err := shards.New(s, shards.Timing{Beat: 10 * time.Millisecond, FirstLook: time.Second, Dead: 5 * time.Second, Forget: time.Hour})
 		require.NoError(t, err)
 		ctx, cancel := contextFor(t)
 		done := make(chan struct{})
 		go func() {
 			defer close(done)
-			share.Run(ctx)
+			work.Run(ctx)
 		}()
-		m, stop := runShare(t, f, s, share)
+		m, stop := runAmong(t, f, s, work)
 		leave := func() { stop(); cancel(); <-done }
 		t.Cleanup(leave)
 		replicas = append(replicas, replica{m, leave})

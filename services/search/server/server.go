@@ -93,7 +93,7 @@ func (s *server) close() error {
 }
 
 func newCopier(o *options.Options, database *store.Store, cluster *rest.Config) (*copier, error) {
-	share, err := shards.New(database, shards.Standard)
+	work, err := shards.New(database, shards.Standard)
 	if err != nil {
 		return nil, err
 	}
@@ -101,7 +101,7 @@ func newCopier(o *options.Options, database *store.Store, cluster *rest.Config) 
 	if err != nil {
 		return nil, err
 	}
-	c := &copier{shared: member.Dependencies{Store: database, Shards: share, Checks: member.NewChecks(database), Limiter: limiter}}
+	c := &copier{shared: member.Dependencies{Store: database, Shards: work, Checks: member.NewChecks(database), Limiter: limiter}}
 	if o.Members.Hub != "" {
 		if c.hub, err = member.New(o.Members.Hub, cluster, member.Everything, c.shared); err != nil {
 			return nil, err
@@ -132,11 +132,11 @@ func (s *server) run(ctx context.Context, _ *apiservice.Environment) error {
 	if s.copier == nil {
 		return nil
 	}
-	share := s.copier.shared.Shards
-	group.StartWithContext(ctx, func(ctx context.Context) { s.analyze(ctx, share) })
+	work := s.copier.shared.Shards
+	group.StartWithContext(ctx, func(ctx context.Context) { s.analyze(ctx, work) })
 	group.StartWithContext(ctx, s.forgetEvents)
-	group.StartWithContext(ctx, func(ctx context.Context) { s.forgetKinds(ctx, share) })
-	group.StartWithContext(ctx, func(ctx context.Context) { s.prune(ctx, share) })
+	group.StartWithContext(ctx, func(ctx context.Context) { s.forgetKinds(ctx, work) })
+	group.StartWithContext(ctx, func(ctx context.Context) { s.prune(ctx, work) })
 	s.copier.run(ctx, s.options, s.rights.TooLarge)
 	return nil
 }
@@ -162,14 +162,14 @@ func (c *copier) run(ctx context.Context, o *options.Options, tooLarge func(clus
 
 // analyze lets the database look at its tables: soon, when a first list is complete, and then from time to time. One of the replicas does
 // it.
-func (s *server) analyze(ctx context.Context, share *shards.Shards) {
+func (s *server) analyze(ctx context.Context, work *shards.Shards) {
 	for pause := time.Minute; ; pause = time.Hour {
 		select {
 		case <-ctx.Done():
 			return
 		case <-time.After(pause):
 		}
-		if !share.Mine("history") {
+		if !work.Mine("history") {
 			continue
 		}
 		if err := s.store.Analyze(ctx); err != nil && ctx.Err() == nil {
@@ -183,10 +183,10 @@ func (s *server) analyze(ctx context.Context, share *shards.Shards) {
 const kindsInterval = 10 * time.Minute
 
 // forgetKinds removes kinds that no cluster has had for long. One of the replicas does it.
-func (s *server) forgetKinds(ctx context.Context, share *shards.Shards) {
+func (s *server) forgetKinds(ctx context.Context, work *shards.Shards) {
 	var unused map[int64]time.Time // since when, as far as this replica knows
 	wait.JitterUntilWithContext(ctx, func(ctx context.Context) {
-		if !share.Mine("history") {
+		if !work.Mine("history") {
 			unused = nil
 			return
 		}
@@ -234,9 +234,9 @@ func (s *server) forgetEvents(ctx context.Context) {
 const pruneInterval = 5 * time.Second
 
 // prune removes old changes. One of the replicas does it.
-func (s *server) prune(ctx context.Context, share *shards.Shards) {
+func (s *server) prune(ctx context.Context, work *shards.Shards) {
 	wait.UntilWithContext(ctx, func(ctx context.Context) {
-		for more := share.Mine("history"); more && ctx.Err() == nil; {
+		for more := work.Mine("history"); more && ctx.Err() == nil; {
 			var err error
 			if more, err = s.store.Prune(ctx, time.Now().Add(-s.options.HistoryTTL)); err != nil && ctx.Err() == nil {
 				klog.ErrorS(err, "Cannot remove old changes")
