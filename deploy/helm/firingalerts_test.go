@@ -119,6 +119,27 @@ var firingAlerts = []alertCase{
 		summary: "2 versions of Tripod have run beside one another for an hour.",
 	},
 	{
+		alert: "TripodUpgradeIncomplete", at: "70m",
+		series: series{
+			`kubernetes_build_info{namespace="control", tripod_service="core", git_version="v1.37.2", git_commit="a"}`:            "1x90",
+			`kubernetes_build_info{namespace="control", tripod_service="search", git_version="v1.37.2", git_commit="a", pod="a"}`: "1x90",
+			`kubernetes_build_info{namespace="control", tripod_service="search", git_version="v1.37.2", git_commit="b", pod="b"}`: "1x90",
+		},
+		summary: "2 versions of Tripod have run beside one another for an hour.",
+	},
+	{
+		alert: "TripodUpgradeIncomplete", at: "70m",
+		series: series{
+			`kubernetes_build_info{namespace="control", tripod_service="core", git_version="v1.37.2", git_commit="a"}`:               "1x90",
+			`kubernetes_build_info{namespace="control", tripod_service="controller-manager", git_version="v1.36.3", git_commit="b"}`: "1x90",
+			`kubernetes_build_info{namespace="control", tripod_service="cars", git_version="v1.0.0", git_commit="c"}`:                "1x90",
+			`kubernetes_build_info{namespace="control", tripod_service="boats", git_version="v1.0.0", git_commit="d", pod="a"}`:      "1x90",
+			`kubernetes_build_info{namespace="control", tripod_service="boats", git_version="v1.1.0", git_commit="e", pod="b"}`:      "1x90",
+		},
+		labels:  map[string]string{"tripod_service": "boats"},
+		summary: "2 versions of boats have run beside one another for an hour.",
+	},
+	{
 		alert: "TripodAPIServiceUnavailable", at: "15m",
 		series: series{
 			`aggregator_unavailable_apiservice{namespace="control", tripod_service="aggregator", name="v1.example.com"}`: "1x20",
