@@ -202,22 +202,31 @@ func TestStaticPodsAreRead(t *testing.T) {
 	write("logs/kube-system_tripod-core-node-1_12-34/main/0.log", "it says "+key)
 	write("logs/kube-system_etcd-node-1_12-34/main/0.log", "not this one")
 	write("pki/a.key", key)
-	files, err := StaticPods(filepath.Join(dir, "manifests"), filepath.Join(dir, "logs"))
+	const token = "the-token-of-a-controller"
+	write("conf/scheduler.conf", "{kind: Config, apiVersion: v1, users: [{name: a, user: {token: "+token+"}}]}")
+	write("logs/kube-system_kube-apiserver-node-1_12-34/main/0.log", "it sends "+token)
+	node := Node{
+		Manifests: filepath.Join(dir, "manifests"), Logs: filepath.Join(dir, "logs"), PKI: filepath.Join(dir, "pki"),
+		Kubeconfig: filepath.Join(dir, "conf", "none.conf"),
+	}
+	sources, err := node.Sources()
 	require.NoError(t, err)
-	files.SecretDirs = []string{filepath.Join(dir, "pki"), filepath.Join(dir, "none")}
 	o := options(t)
 	o.MaxLogBytes = 1 << 20
-	summary, err := Collect(t.Context(), o, never, files)
+	summary, err := Collect(t.Context(), o, never, sources...)
 	require.NoError(t, err)
-	assert.Empty(t, summary.Problems)
+	require.Len(t, summary.Problems, 1)
+	assert.Contains(t, summary.Problems[0], "the API is not asked, because the kubeconfig "+node.Kubeconfig+" cannot be used")
 	found := read(t, o.File)
-	assert.Len(t, found, 4)
+	assert.Len(t, found, 5)
+	assert.Equal(t, "it sends REDACTED", found["logs/kube-system_kube-apiserver-node-1_12-34_main_0.log"])
 	assert.Equal(t, "it says REDACTED\n", found["logs/kube-system_tripod-core-node-1_12-34_main_0.log"])
 	assert.JSONEq(t, `{"Name": "kube-apiserver", "Containers": [{"Name": "main", "Image": "localhost/tripod-k8s/tripod-aggregator:v1", "Command": ["--webhook-token=REDACTED"]}]}`,
 		found["config/kube-apiserver.json"])
 	assert.Contains(t, found["config/tripod-core.json"], "--v=2")
 
-	_, err = StaticPods(filepath.Join(dir, "logs"), dir)
+	node.Manifests = node.Logs
+	_, err = node.Sources()
 	assert.ErrorContains(t, err, "has no static pods of Tripod: run the command on a control-plane node, as root")
 }
 

@@ -144,39 +144,3 @@ func readManifest(path string) (*staticPod, error) {
 	}
 	return found, nil
 }
-
-// StaticPods returns the files of a node's static pods of Tripod: the manifests, and the logs of their containers.
-func StaticPods(manifests, logs string) (*Files, error) {
-	found := &Files{Logs: map[string]string{}}
-	entries, err := os.ReadDir(manifests)
-	if err != nil {
-		return nil, fmt.Errorf("cannot read the static pods of this node: %w", err)
-	}
-	for _, entry := range entries {
-		path := filepath.Join(manifests, entry.Name())
-		data, _, err := readEnd(path, maxKeyFile)
-		if err != nil || !strings.HasSuffix(path, ".yaml") || !strings.Contains(string(data), "tripod") {
-			continue
-		}
-		found.Manifests = append(found.Manifests, path)
-		var pod corev1.Pod
-		if err := yaml.Unmarshal(data, &pod); err != nil || pod.Name == "" {
-			continue // readManifest says so
-		}
-		// The kubelet adds the name of the node.
-		paths, err := filepath.Glob(filepath.Join(logs, fmt.Sprintf("%s_%s-*_*", pod.Namespace, pod.Name), "*", "*.log"))
-		if err != nil {
-			return nil, err
-		}
-		for _, path := range paths {
-			container := filepath.Dir(path)
-			name := strings.Join([]string{filepath.Base(filepath.Dir(container)), filepath.Base(container),
-				strings.TrimSuffix(filepath.Base(path), ".log")}, "_")
-			found.Logs[name] = path
-		}
-	}
-	if len(found.Manifests) == 0 {
-		return nil, fmt.Errorf("%s has no static pods of Tripod: run the command on a control-plane node, as root", manifests)
-	}
-	return found, nil
-}

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net/http"
 	"os"
 	"time"
 
@@ -47,7 +46,7 @@ The instance is the one in $` + up.DataDirVariable + ` or ` + up.DefaultDataDirH
 			if err != nil {
 				return err
 			}
-			health, err := healthOf(config)
+			health, err := check.HealthOf(config)
 			if err != nil {
 				return err
 			}
@@ -141,34 +140,6 @@ func kubeconfigNamed(name string) (string, error) {
 func noInstance(dir up.DataDir) error {
 	return fmt.Errorf("there is no instance of Tripod in %s: start one with `tripod up`, or name a kubeconfig; `tripod list` shows those "+
 		"that there are", dir)
-}
-
-// maxHealth is more than an aggregator says in answer to a check of health.
-const maxHealth = 64 << 10
-
-// healthOf returns what asks an API server for its health.
-func healthOf(config *rest.Config) (func(ctx context.Context, path string) (int, string, error), error) {
-	client, err := rest.HTTPClientFor(config)
-	if err != nil {
-		return nil, err
-	}
-	server, _, err := rest.DefaultServerUrlFor(config)
-	if err != nil {
-		return nil, err
-	}
-	return func(ctx context.Context, path string) (int, string, error) {
-		req, err := http.NewRequestWithContext(ctx, http.MethodGet, server.JoinPath(path).String(), nil)
-		if err != nil {
-			return 0, "", err
-		}
-		resp, err := client.Do(req)
-		if err != nil {
-			return 0, "", err
-		}
-		defer resp.Body.Close() //nolint:errcheck // it is only read
-		body, err := io.ReadAll(io.LimitReader(resp.Body, maxHealth))
-		return resp.StatusCode, string(body), err
-	}, nil
 }
 
 func checkedConfig(kubeconfig, server string) (_ *rest.Config, err error) {

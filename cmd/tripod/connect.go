@@ -8,11 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
-	"os/exec"
-	"os/signal"
-	"path/filepath"
-	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -22,7 +17,6 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
-	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
 	"github.com/tripod-k8s/tripod/admin/connect"
 	"github.com/tripod-k8s/tripod/internal/certs/kubeconfig"
@@ -143,38 +137,26 @@ func (o *connection) run(ctx context.Context, name string, command []string, out
 	}
 	defer tunnel.Close()
 	entry.Cluster.Server = tunnel.Server()
-	signals, letGo := holdSignals()
+	signals, letGo := connect.HoldSignals()
 	defer letGo()
-	path, remove, err := o.writeKubeconfig(entry)
+	write := connect.WriteKubeconfig
+	if o.merge {
+		write = connect.MergeKubeconfig
+	}
+	path, remove, err := write(entry)
 	if err != nil {
 		return err
 	}
 	switch {
 	case connecting.Err() != nil:
 	case len(command) > 0:
-		err = runConnected(ctx, path, command, signals)
+		err = connect.RunCommand(ctx, path, command, signals)
 	default:
 		if err = o.printUse(out, entry, tunnel, path); err == nil {
 			<-signals
 		}
 	}
 	return errors.Join(err, remove())
-}
-
-// holdSignals keeps signals from ending the process while there is a kubeconfig to remove, also a second Ctrl-C. A write to a pipe that
-// nothing reads any more returns an error. Its signal ends nothing: connections of the tunnel that break send it, too.
-func holdSignals() (signals <-chan os.Signal, letGo func()) {
-	ending := []os.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGQUIT}
-	if !signal.Ignored(syscall.SIGHUP) { // as under nohup
-		ending = append(ending, syscall.SIGHUP)
-	}
-	received, broken := make(chan os.Signal, 1), make(chan os.Signal, 1)
-	signal.Notify(received, ending...)
-	signal.Notify(broken, syscall.SIGPIPE)
-	return received, func() {
-		signal.Stop(received)
-		signal.Stop(broken)
-	}
 }
 
 // printUse prints how to use the connection.
@@ -186,76 +168,6 @@ func (o *connection) printUse(out io.Writer, entry *kubeconfig.Entry, tunnel *co
 	_, err := fmt.Fprintf(out, "Connected at %s, through the pod %s, until Ctrl-C. Use it in another terminal:\n\n%s\n\n",
 		tunnel.Server(), tunnel.Pod(), use)
 	return err
-}
-
-// writeKubeconfig writes an entry into the user's own kubeconfig, or into a file of its own. It returns the path of the file, and a
-// function that removes the entry or the file.
-func (o *connection) writeKubeconfig(entry *kubeconfig.Entry) (path string, remove func() error, err error) {
-	if o.merge {
-		path, former, err := entry.Merge("this release", "leave out --merge-kubeconfig")
-		return path, func() error {
-			// A second connection to this release has replaced the entry, and removes it.
-			if replaced, err := entry.Replaced(); err != nil || replaced {
-				return err
-			}
-			_, err := entry.Unmerge(former)
-			return err
-		}, err
-	}
-	dir, err := os.MkdirTemp("", "tripod-connect-")
-	if err != nil {
-		return "", nil, err
-	}
-	path = filepath.Join(dir, "kubeconfig")
-	config := clientcmdapi.NewConfig()
-	config.Clusters[entry.Name], config.AuthInfos[entry.Name] = entry.Cluster, entry.User
-	config.Contexts[entry.Name] = &clientcmdapi.Context{Cluster: entry.Name, AuthInfo: entry.Name}
-	config.CurrentContext = entry.Name
-	remove = func() error { return os.RemoveAll(dir) }
-	if err := clientcmd.WriteToFile(*config, path); err != nil {
-		return "", nil, errors.Join(err, remove())
-	}
-	return path, remove, nil
-}
-
-// exitCode is the error of a command that has printed itself what is wrong. tripod ends with this code.
-type exitCode int
-
-func (c exitCode) Error() string { return fmt.Sprintf("the command ended with exit code %d", int(c)) }
-
-// runConnected runs a command with a kubeconfig. A terminal sends SIGINT and SIGQUIT to the command, too, so only the others are passed on.
-func runConnected(ctx context.Context, kubeconfig string, command []string, signals <-chan os.Signal) error {
-	child := exec.CommandContext(ctx, command[0], command[1:]...)
-	child.Stdin, child.Stdout, child.Stderr = os.Stdin, os.Stdout, os.Stderr
-	child.Env = append(os.Environ(), clientcmd.RecommendedConfigPathEnvVar+"="+kubeconfig)
-	if err := child.Start(); err != nil {
-		return err
-	}
-	done, passed := make(chan struct{}), make(chan struct{})
-	go func() {
-		defer close(passed)
-		for {
-			select {
-			case s := <-signals:
-				if s == syscall.SIGTERM || s == syscall.SIGHUP {
-					_ = child.Process.Signal(s) // it may have ended
-				}
-			case <-done:
-				return
-			}
-		}
-	}()
-	err := child.Wait()
-	close(done)
-	<-passed
-	var failed *exec.ExitError
-	if !errors.As(err, &failed) {
-		return err
-	}
-	if status, ok := failed.Sys().(syscall.WaitStatus); ok && status.Signaled() {
-		return exitCode(128 + int(status.Signal())) // as shells do
-	}
-	return exitCode(failed.ExitCode())
 }
 
 // completeReleases completes the first argument to the releases in the namespace.

@@ -8,13 +8,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"path/filepath"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
-	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/tripod-k8s/tripod/admin/collect"
 	"github.com/tripod-k8s/tripod/internal/service"
@@ -32,18 +30,15 @@ func newDebugCommand() *cobra.Command {
 	return cmd
 }
 
-// adminConf is the kubeconfig of kubeadm for the administrator.
-const adminConf = "/etc/kubernetes/admin.conf"
-
 // collection has the flags of `tripod debug collect`.
 type collection struct {
 	connection
-	dataDir, release, format   string
-	staticPods                 bool
-	manifests, podLogs, pkiDir string
-	options                    collect.Options
-	maxMiB, maxLogMiB          int64
-	timeout                    time.Duration
+	dataDir, release, format string
+	staticPods               bool
+	node                     collect.Node
+	options                  collect.Options
+	maxMiB, maxLogMiB        int64
+	timeout                  time.Duration
 }
 
 func newDebugCollectCommand() *cobra.Command {
@@ -78,11 +73,11 @@ What cannot be collected is named on standard error and in summary.json. Without
 	fs.StringVar(&o.release, "release", "", "name of a Helm release")
 	fs.StringVarP(&o.namespace, "namespace", "n", "", "namespace of the release; empty means that of the context")
 	fs.BoolVar(&o.staticPods, "static-pods", false, "collect from the static pods of this node")
-	fs.StringVar(&o.manifests, "manifests", "/etc/kubernetes/manifests", "directory with the static pods")
-	fs.StringVar(&o.podLogs, "pod-logs", "/var/log/pods", "directory with the logs of pods on this node")
-	fs.StringVar(&o.pkiDir, "pki", "/etc/kubernetes/pki", "directory with the keys of the static pods, which must not be in the archive")
+	fs.StringVar(&o.node.Manifests, "manifests", "/etc/kubernetes/manifests", "directory with the static pods")
+	fs.StringVar(&o.node.Logs, "pod-logs", "/var/log/pods", "directory with the logs of pods on this node")
+	fs.StringVar(&o.node.PKI, "pki", "/etc/kubernetes/pki", "directory with the keys of the static pods, which must not be in the archive")
 	fs.StringVar(&o.kubeconfig, "kubeconfig", "",
-		"with --release, kubeconfig of the cluster that the release runs in; with --static-pods, that of an administrator, by default "+adminConf)
+		"with --release, kubeconfig of the cluster that the release runs in; with --static-pods, that of an administrator, by default "+collect.AdminConf)
 	fs.StringVar(&o.context, "context", "", "context of that kubeconfig; empty means the current one")
 	fs.Int64Var(&o.maxMiB, "max-mib", 256, "largest size of all files before compression, in MiB")
 	fs.Int64Var(&o.maxLogMiB, "max-log-mib", 4, "size of the end of each log, in MiB")
@@ -137,7 +132,9 @@ func (o *collection) sources(ctx context.Context) ([]collect.Source, error) {
 		release := &collect.Release{Config: config, Client: client, Namespace: namespace, Name: o.release}
 		return []collect.Source{own, release}, release.Find(ctx)
 	case o.staticPods:
-		return o.ofStaticPods(own)
+		o.node.Kubeconfig, o.node.Context = o.kubeconfig, o.context
+		sources, err := o.node.Sources()
+		return append([]collect.Source{own}, sources...), err
 	}
 	files, err := up.Files(up.DataDir(o.dataDir))
 	if err != nil {
@@ -147,32 +144,5 @@ func (o *collection) sources(ctx context.Context) ([]collect.Source, error) {
 	if err != nil {
 		return nil, err
 	}
-	return []collect.Source{own, files, apiOf(kubeconfig, "")}, nil
-}
-
-func (o *collection) ofStaticPods(own collect.Source) ([]collect.Source, error) {
-	files, err := collect.StaticPods(o.manifests, o.podLogs)
-	if err != nil {
-		return nil, err
-	}
-	kubeconfig := o.kubeconfig
-	if kubeconfig == "" {
-		kubeconfig = adminConf
-	}
-	others, err := filepath.Glob(filepath.Join(filepath.Dir(kubeconfig), "*.conf"))
-	if err != nil {
-		return nil, err
-	}
-	files.SecretDirs = append(others, o.pkiDir, kubeconfig)
-	return []collect.Source{own, files, apiOf(kubeconfig, o.context)}, nil
-}
-
-// apiOf returns the API of a kubeconfig. Without one, there is still the rest.
-func apiOf(kubeconfig, contextName string) collect.Source {
-	config, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(
-		&clientcmd.ClientConfigLoadingRules{ExplicitPath: kubeconfig}, &clientcmd.ConfigOverrides{CurrentContext: contextName}).ClientConfig()
-	if err != nil {
-		return collect.Missing(fmt.Sprintf("the API is not asked, because the kubeconfig %s cannot be used: %v", kubeconfig, err))
-	}
-	return &collect.API{Config: config, Folder: "api"}
+	return []collect.Source{own, files, collect.APIOf(kubeconfig, "")}, nil
 }

@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/tripod-k8s/tripod/admin/connect"
 	"github.com/tripod-k8s/tripod/local/kubeapiserver"
 )
 
@@ -19,7 +20,7 @@ func main() {
 		os.Exit(kubeapiserver.Main(os.Args[1:]))
 	}
 	if err := newRootCommand().Execute(); err != nil {
-		var code exitCode
+		var code connect.ExitCode
 		if errors.As(err, &code) {
 			os.Exit(int(code))
 		}
