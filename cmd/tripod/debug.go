@@ -77,7 +77,8 @@ What cannot be collected is named on standard error and in summary.json. Without
 	fs.StringVar(&o.node.Logs, "pod-logs", "/var/log/pods", "directory with the logs of pods on this node")
 	fs.StringVar(&o.node.PKI, "pki", "/etc/kubernetes/pki", "directory with the keys of the static pods, which must not be in the archive")
 	fs.StringVar(&o.kubeconfig, "kubeconfig", "",
-		"with --release, kubeconfig of the cluster that the release runs in; with --static-pods, that of an administrator, by default "+collect.AdminConf)
+		"with --release, kubeconfig of the cluster that the release runs in; with --static-pods, that of an administrator, by default "+
+			collect.AdminConf)
 	fs.StringVar(&o.context, "context", "", "context of that kubeconfig; empty means the current one")
 	fs.Int64Var(&o.maxMiB, "max-mib", 256, "largest size of all files before compression, in MiB")
 	fs.Int64Var(&o.maxLogMiB, "max-log-mib", 4, "size of the end of each log, in MiB")

@@ -20,7 +20,8 @@ const lintersFile = ".golangci.yml"
 // excused are the linters that a comment excuses a line from.
 var excused = regexp.MustCompile(`//nolint:([a-z0-9,]+)`)
 
-// checkExcuses finds comments that excuse a line from a linter that does not run. The linter nolintlint finds only excuses from linters that run.
+// checkExcuses finds comments that excuse a line from a linter that does not run. The linter nolintlint finds only excuses from linters that
+// run.
 func checkExcuses() (problems []string, err error) {
 	text, err := os.ReadFile(lintersFile)
 	if err != nil {
@@ -71,7 +72,8 @@ func findExcuses(file string, comments []byte, enabled []string) (problems []str
 		for _, found := range excused.FindAllSubmatch(line, -1) {
 			for name := range strings.SplitSeq(string(found[1]), ",") {
 				if !slices.Contains(enabled, name) {
-					problems = append(problems, fmt.Sprintf("%s:%d: nolint:%s: %s does not enable this linter: remove the excuse", file, number, name, lintersFile))
+					problems = append(problems, fmt.Sprintf("%s:%d: nolint:%s: %s does not enable this linter: remove the excuse",
+						file, number, name, lintersFile))
 				}
 			}
 		}

@@ -38,7 +38,8 @@ func TestRulesHoldForFilesWithProse(t *testing.T) {
 	pages, scripts := []rule{nameActors, nameActions}, []rule{nameActors}
 	for file, want := range map[string][]rule{
 		"docs/a.md": pages, "internal/a.go": pages, "proto/a.proto": pages, "docs/design/a.md": scripts, "proto/a.pb.go": scripts,
-		"hack/a.sh": scripts, "make/a.mk": scripts, "Makefile": scripts, "tools/go.mod": scripts, ".ci/run": scripts, "a/templates/a.yaml": pages, "a/templates/_a.tpl": pages, ".github/a.yml": pages, "a.tmpl": pages,
+		"hack/a.sh": scripts, "make/a.mk": scripts, "Makefile": scripts, "tools/go.mod": scripts, ".ci/run": scripts, "a/templates/a.yaml": pages,
+		"a/templates/_a.tpl": pages, ".github/a.yml": pages, "a.tmpl": pages,
 		"internal/a_test.go": pages, "internal/zz_generated.a.go": scripts, "CODE_OF_CONDUCT.md": nil, "e2e/testdata/run": nil, "docs/a.svg": nil,
 	} {
 		var text []byte

@@ -18,8 +18,8 @@ import (
 	"strings"
 )
 
-// mostLines is how many lines of code may depend on the version of Kubernetes. Beyond that, two versions are no longer one source. A line of
-// code is one with a part of a declaration. Licences, tags, package clauses, imports, comments and blank lines do not count.
+// mostLines is how many lines of code may depend on the version of Kubernetes. Beyond that, two versions are no longer one source. A line
+// of code is one with a part of a declaration. Licences, tags, package clauses, imports, comments and blank lines do not count.
 const mostLines = 300
 
 const begin, end = "<!-- begin of the differences, written by make fix-generated -->\n", "<!-- end of the differences -->\n"

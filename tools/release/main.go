@@ -6,7 +6,7 @@
 // install the binaries, and checksums of all. The same input gives the same bytes, on any machine.
 //
 // It is a program of our own because goreleaser and syft would bring 1,788 and 1,629 packages. This one links 399, with nfpm and
-// cyclonedx-go, and has 1,100 lines with its tests. The images, the chart, the script and the formula would stay ours. Record 0031 has more.
+// cyclonedx-go, and has 1,100 lines with its tests. The images, the chart, the script and the formula would stay ours (docs/design/0031).
 package main
 
 import (
