@@ -20,8 +20,8 @@ const lintersFile = ".golangci.yml"
 // excused are the linters that a comment excuses a line from.
 var excused = regexp.MustCompile(`//nolint:([a-z0-9,]+)`)
 
-// checkExcuses finds comments that excuse a line from a linter that does not run. The linter nolintlint finds only excuses from linters that
-// run.
+// checkExcuses finds comments that excuse a line from a linter that does not run. The linter nolintlint finds only excuses from linters
+// that run.
 func checkExcuses() (problems []string, err error) {
 	text, err := os.ReadFile(lintersFile)
 	if err != nil {
