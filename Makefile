@@ -41,8 +41,8 @@ SERVICE_LIST := deploy/helm/tripod/services.json
 SERVICES := $(shell sed -n 's/^ *{"name":"\([^"]*\)".*/\1/p' $(SERVICE_LIST))
 # The command line, and the programs that it starts besides services. They are in one image.
 COMMANDS := tripod tripod-supervisor
-# Programs of our own that have a module of their own.
-OWN_TOOLS := tools/apidiff tools/images tools/release tools/sign
+# The modules with programs of our own. That of what signs a release has no other program (docs/design/0031).
+OWN_TOOLS := tools/programs tools/sign
 # The modules of go.work beside the root. Strangers may require all but the example, which is built on them, so none requires k8s.io/kubernetes.
 LIBRARIES := apiservice examples/wardle internal proto
 # lab is for this repository alone, so it may require anything.

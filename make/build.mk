@@ -18,7 +18,7 @@ build-controllers:
 # Where an image is to be pushed belongs to its name: IMAGE_REPOSITORY=ghcr.io/you.
 # The default names no registry: nodes find such images only if these were loaded.
 IMAGE_REPOSITORY ?= localhost/tripod-k8s
-pack_images = GOWORK=off go run -C tools/images . -services $(abspath $(SERVICE_LIST)) -commands '$(COMMANDS)' -repository $(IMAGE_REPOSITORY) -version $(VERSION) -revision $(COMMIT) -created $(COMMIT_TIME)
+pack_images = GOWORK=off go run -C tools/programs ./images -services $(abspath $(SERVICE_LIST)) -commands '$(COMMANDS)' -repository $(IMAGE_REPOSITORY) -version $(VERSION) -revision $(COMMIT) -created $(COMMIT_TIME)
 .PHONY: wardle
 wardle: ## Build the example of an API service into bin/wardle.
 	@mkdir -p $(BIN)

@@ -94,7 +94,7 @@ release-proto: $(TOOLS)/buf ## Make verify-proto compare later contracts with th
 
 .PHONY: verify-api
 verify-api: ## Check that the Go API of apiservice has only grown since the last release, but for what apiservice/incompatible.yaml lists.
-	$(if $(filter 1,$(SKIP_MIXED)),@echo 'The Go API is NOT compared: this checkout has no history (SKIP_MIXED=1)',GOWORK=off go run -C tools/apidiff . -repository $(CURDIR))
+	$(if $(filter 1,$(SKIP_MIXED)),@echo 'The Go API is NOT compared: this checkout has no history (SKIP_MIXED=1)',GOWORK=off go run -C tools/programs ./apidiff -repository $(CURDIR))
 
 PRIORITIES := services/aggregator/apis/apiservices/priorities_generated.go
 # The API groups that no partition of extensions can have.

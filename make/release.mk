@@ -23,7 +23,7 @@ release-files: $(TOOLS)/helm
 	@$(foreach platform,$(PLATFORMS),GOOS=$(word 1,$(subst -, ,$(platform))) GOARCH=$(word 2,$(subst -, ,$(platform))) \
 		$(MAKE) build build-controllers BIN=$(RELEASE)/$(platform) &&) true
 	$(pack_images) -binaries '$(PLATFORMS:%=$(RELEASE)/%)' -output $(RELEASE)/images
-	GOWORK=off go run -C tools/release . -version $(VERSION) -created $(COMMIT_TIME) -binaries $(RELEASE) -platforms '$(PLATFORMS)' \
+	GOWORK=off go run -C tools/programs ./release -version $(VERSION) -created $(COMMIT_TIME) -binaries $(RELEASE) -platforms '$(PLATFORMS)' \
 		-services '$(SERVICES)' -commands '$(COMMANDS)' \
 		-images $(RELEASE)/images -chart $(abspath deploy/helm/tripod) -helm $(abspath $(TOOLS)/helm) \
 		-documents '$(abspath LICENSE README.md)' -output $(abspath $(DIST))

@@ -24,7 +24,7 @@ import (
 	cdx "github.com/CycloneDX/cyclonedx-go"
 )
 
-const helm = "../../bin/tools/helm"
+const helm = "../../../bin/tools/helm"
 
 var committed = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 
@@ -60,8 +60,8 @@ func testRelease(t *testing.T) release {
 		version: "v1.2.3+4", created: committed, services: []string{"aggregator", "core", "extensions", "search"},
 		commands: []string{"tripod", "tripod-supervisor"},
 		binaries: filepath.Join(dir, "binaries"), platforms: []string{"linux-amd64", "linux-arm64"},
-		images: filepath.Join(dir, "images"), chart: "../../deploy/helm/tripod", helm: helm,
-		documents: []string{"../../LICENSE", "../../README.md"}, output: filepath.Join(dir, "dist"),
+		images: filepath.Join(dir, "images"), chart: "../../../deploy/helm/tripod", helm: helm,
+		documents: []string{"../../../LICENSE", "../../../README.md"}, output: filepath.Join(dir, "dist"),
 	}
 	for _, name := range r.programs() {
 		for _, platform := range r.platforms {

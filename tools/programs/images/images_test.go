@@ -56,11 +56,11 @@ func copies(t *testing.T, binary string) string {
 
 func images(t *testing.T) []spec {
 	t.Helper()
-	services, err := readServices("../../deploy/helm/tripod/services.json")
+	services, err := readServices("../../../deploy/helm/tripod/services.json")
 	if err != nil {
 		t.Fatal(err)
 	}
-	makefile, err := os.ReadFile("../../Makefile")
+	makefile, err := os.ReadFile("../../../Makefile")
 	if err != nil {
 		t.Fatal(err)
 	}
