@@ -57,7 +57,7 @@ func (r *Registrar) refuse(backend string, gv schema.GroupVersion) {
 	}
 }
 
-// sayConflicts logs who else claims a group-version. The caller holds the mutex.
+// sayConflicts logs which other backends claim a group-version. The caller holds the mutex.
 func (r *Registrar) sayConflicts(gv schema.GroupVersion, owner string) {
 	for _, other := range r.claimants(gv) {
 		if other != owner && r.firstTime("conflict", owner, other, gv.String()) {
