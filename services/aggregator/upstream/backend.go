@@ -167,6 +167,7 @@ func (b *Backend) updateEndpoints(addresses []string) (changed bool) {
 	for address, e := range b.endpoints {
 		if !slices.Contains(addresses, address) {
 			delete(b.endpoints, address)
+			e.metrics.setState("") // it has requests to finish, and no place among the replicas
 			close(e.removed)
 			changed = true
 			klog.InfoS("Replica removed", "backend", b.name, "replica", address)
@@ -196,6 +197,9 @@ func (b *Backend) updateRoster() {
 	var counts [ranks]int
 	for _, t := range r.tiers {
 		counts[t.rank] = len(t.endpoints)
+		for _, e := range t.endpoints {
+			e.metrics.setState(t.rank.String())
+		}
 	}
 	for i, n := range counts {
 		endpointsByState.WithLabelValues(b.name, rank(i).String()).Set(float64(n))

@@ -59,6 +59,11 @@ var (
 		Help:           "Replicas by state: serving, draining, busy, held-back, ejected, unprobed, unready, refusing, silent, frozen.",
 		StabilityLevel: metrics.ALPHA,
 	}, []string{"backend", "state"})
+	endpointState = metrics.NewGaugeVec(&metrics.GaugeOpts{
+		Name:           metricsPrefix + "endpoint_state",
+		Help:           "The state of a replica, by the names of endpoints: its series is 1, and ends when the state does.",
+		StabilityLevel: metrics.ALPHA,
+	}, []string{"backend", "endpoint", "state"})
 	lateTotal = metrics.NewCounterVec(&metrics.CounterOpts{
 		Name: metricsPrefix + "late_probes_total",
 		Help: "Probes that a replica did not answer in time although it showed signs of life: it, or this aggregator, has more to do than it " +
@@ -85,7 +90,7 @@ var (
 // registerMetrics adds the metrics to /metrics. Label values set before that are lost.
 var registerMetrics = sync.OnceFunc(func() {
 	legacyregistry.MustRegister(requestsTotal, inFlight, requestDuration, retriesTotal, retriesDeniedTotal, ejectionsTotal, endpointsByState,
-		lateTotal, connectionsOpen,
+		endpointState, lateTotal, connectionsOpen,
 		watchSessions, watchBytesTotal)
 })
 
@@ -120,6 +125,8 @@ type endpointMetrics struct {
 	// connections are by protocol, and ejections by reason.
 	connections map[string]metrics.GaugeMetric
 	ejections   map[string]metrics.CounterMetric
+	// state is that of the series in endpoint_state, or empty without one. The lock of the backend guards it.
+	state string
 }
 
 func newEndpointMetrics(backend, endpoint string) *endpointMetrics {
@@ -166,6 +173,20 @@ func (m *endpointMetrics) connection(protocol string, change int) {
 func (m *endpointMetrics) session(change int) { m.sessions.Add(float64(change)) }
 
 func (m *endpointMetrics) ejected(reason string) { m.ejections[reason].Inc() }
+
+// setState replaces the series of the state. An empty state removes it. A scrape in between has both.
+func (m *endpointMetrics) setState(state string) {
+	before := m.state
+	if state == before {
+		return
+	}
+	if m.state = state; state != "" {
+		endpointState.WithLabelValues(m.backend, m.endpoint, state).Set(1)
+	}
+	if before != "" {
+		endpointState.DeleteLabelValues(m.backend, m.endpoint, before)
+	}
+}
 
 // delete removes the series of a removed endpoint. In a cluster, new addresses keep appearing.
 func (m *endpointMetrics) delete() {

@@ -81,8 +81,14 @@ func TestMetrics(t *testing.T) {
 	expect(1, "connections", "endpoint", address, "protocol", "h2")
 	expect(1, "endpoints", "backend", Core, "state", "ejected")
 	expect(1, "endpoints", "backend", Core, "state", "unprobed")
+	expect(1, "endpoint_state", "endpoint", broken.Address, "state", "ejected")
+	expect(1, "endpoint_state", "endpoint", address, "state", "unprobed")
 	b.find(address, ready)
 	expect(1, "endpoints", "backend", Core, "state", "serving")
+	expect(1, "endpoint_state", "endpoint", address, "state", "serving")
+	if _, ok := series(t, "endpoint_state", "endpoint", address, "state", "unprobed"); ok {
+		t.Error("a replica has the state before, too")
+	}
 	close(release)
 	if _, err := io.ReadAll(resp.Body); err != nil {
 		t.Fatal(err)
@@ -98,6 +104,9 @@ func TestMetrics(t *testing.T) {
 	// A removed replica has no series.
 	e := b.endpoints[address]
 	require.NoError(t, b.SetServers(nil))
+	if _, ok := series(t, "endpoint_state", "endpoint", address); ok {
+		t.Error("a replica that is removed has a state while it finishes its requests")
+	}
 	b.keepProbing(context.Background(), e)
 	// Its connections may close later.
 	e.metrics.connection("h2", -1)
