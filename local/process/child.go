@@ -81,6 +81,7 @@ func (c *Child) Status() Status {
 		StartTime:           c.startTime,
 		Restarts:            max(c.starts-1, 0),
 		ResidentMemoryBytes: residentMemory(c.pid),
+		CPUSeconds:          cpuSeconds(c.pid),
 	}
 }
 

@@ -80,4 +80,6 @@ type Status struct {
 	Restarts  int       `json:"restarts"`
 	// ResidentMemoryBytes is 0 if the operating system does not report it.
 	ResidentMemoryBytes int64 `json:"residentMemoryBytes"`
+	// CPUSeconds is the processor time of the process, or 0 if the operating system does not report it.
+	CPUSeconds float64 `json:"cpuSeconds"`
 }

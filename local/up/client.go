@@ -14,6 +14,7 @@ import (
 	"net/http"
 	"net/url"
 	"os"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -37,6 +38,16 @@ func GetStatus(ctx context.Context, dataDir DataDir, over time.Duration) ([]Stat
 	var statuses []Status
 	err := ask(ctx, dataDir, http.MethodGet, path, nil, func(answer *json.Decoder) error { return answer.Decode(&statuses) })
 	return statuses, err
+}
+
+// Observe asks the instance that runs in the data directory for its state, and for what happened after the event of a number.
+func Observe(ctx context.Context, dataDir DataDir, after int64) (*Observation, error) {
+	ctx, cancel := context.WithTimeout(ctx, statusTimeout)
+	defer cancel()
+	path := observePath + "?" + url.Values{afterParameter: {strconv.FormatInt(after, 10)}}.Encode()
+	observation := &Observation{}
+	err := ask(ctx, dataDir, http.MethodGet, path, nil, func(answer *json.Decoder) error { return answer.Decode(observation) })
+	return observation, err
 }
 
 // Scale makes the instance that runs in the data directory change a service to n replicas. It reports progress, and returns

@@ -13,6 +13,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"strconv"
 	"time"
 )
 
@@ -20,8 +21,11 @@ const (
 	statusPath = "/status"
 	// overParameter is the period for which to count requests.
 	overParameter = "over"
-	scalePath     = "/scale"
-	stopPath      = "/stop"
+	observePath   = "/observe"
+	// afterParameter is the number of the last event that the client has.
+	afterParameter = "after"
+	scalePath      = "/scale"
+	stopPath       = "/stop"
 
 	headerTimeout = 5 * time.Second
 	// maxSocketPath is the longest path of a Unix socket that all systems allow.
@@ -34,6 +38,7 @@ const (
 // controlled is what control needs of an instance.
 type controlled interface {
 	statuses(ctx context.Context, over time.Duration) []Status
+	observe(ctx context.Context, after int64) *Observation
 	scale(ctx context.Context, wanted scaleRequest, progress func(line string)) error
 	stop()
 }
@@ -90,6 +95,7 @@ func startControl(ctx context.Context, dataDir DataDir, i controlled) (*control,
 func (c *control) handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET "+statusPath, c.status)
+	mux.HandleFunc("GET "+observePath, c.observe)
 	mux.HandleFunc("POST "+scalePath, c.scale)
 	mux.HandleFunc("POST "+stopPath, c.stop)
 	return mux
@@ -112,6 +118,19 @@ func (c *control) status(w http.ResponseWriter, req *http.Request) {
 	}
 	w.Header().Set("Content-Type", "application/json")
 	_ = json.NewEncoder(w).Encode(c.instance.statuses(req.Context(), over)) // the client has gone when this fails
+}
+
+func (c *control) observe(w http.ResponseWriter, req *http.Request) {
+	var after int64
+	if value := req.URL.Query().Get(afterParameter); value != "" {
+		var err error
+		if after, err = strconv.ParseInt(value, 10, 64); err != nil || after < 0 {
+			http.Error(w, fmt.Sprintf("%s must be the number of an event, not %q", afterParameter, value), http.StatusBadRequest)
+			return
+		}
+	}
+	w.Header().Set("Content-Type", "application/json")
+	_ = json.NewEncoder(w).Encode(c.instance.observe(req.Context(), after)) // the client has gone when this fails
 }
 
 // stop answers before the instance stops. The client then waits for the lock of the data directory.

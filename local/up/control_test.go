@@ -53,6 +53,10 @@ func (f *fake) statuses(_ context.Context, over time.Duration) []Status {
 	return someStatuses
 }
 
+func (f *fake) observe(_ context.Context, after int64) *Observation {
+	return &Observation{LastEvent: after, Processes: []process.Status{someStatuses[0].Status}, Aggregators: []AggregatorView{}}
+}
+
 func (f *fake) scale(ctx context.Context, wanted scaleRequest, tell func(string)) error {
 	f.wanted = wanted
 	for _, line := range f.lines {
@@ -106,6 +110,16 @@ func TestStatusOfARunningInstance(t *testing.T) {
 			}
 		})
 	}
+}
+
+func TestARunningInstanceIsObserved(t *testing.T) {
+	dataDir := DataDir(shortTempDir(t))
+	serve(t.Context(), t, dataDir, &fake{})
+	got, err := Observe(t.Context(), dataDir, 17)
+	require.NoError(t, err)
+	assert.Equal(t, &Observation{LastEvent: 17, Processes: []process.Status{someStatuses[0].Status}, Aggregators: []AggregatorView{}}, got)
+	_, err = Observe(t.Context(), dataDir, -1)
+	assert.ErrorContains(t, err, `after must be the number of an event, not "-1"`)
 }
 
 func TestStatusWhereNothingRuns(t *testing.T) {
@@ -222,7 +236,7 @@ func TestStatusKeys(t *testing.T) {
 	}
 	slices.Sort(keys)
 	want := []string{
-		"address", "component", "message", "pid", "ready", "replica", "requests", "residentMemoryBytes", "restarts", "share",
+		"address", "component", "cpuSeconds", "message", "pid", "ready", "replica", "requests", "residentMemoryBytes", "restarts", "share",
 		"startTime", "version",
 	}
 	assert.Equal(t, want, keys, "keys")

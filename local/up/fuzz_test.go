@@ -20,6 +20,12 @@ type asked struct {
 	over    *time.Duration
 	wanted  *scaleRequest
 	stopped bool
+	after   *int64
+}
+
+func (a *asked) observe(_ context.Context, after int64) *Observation {
+	a.after = &after
+	return &Observation{}
 }
 
 func (a *asked) stop() { a.stopped = true }
@@ -39,6 +45,8 @@ func (a *asked) scale(_ context.Context, wanted scaleRequest, tell func(string))
 func FuzzControl(f *testing.F) {
 	f.Add(http.MethodGet, statusPath, overParameter+"=1s", "")
 	f.Add(http.MethodGet, statusPath, overParameter+"=-1s&"+overParameter+"=x", "")
+	f.Add(http.MethodGet, observePath, afterParameter+"=17", "")
+	f.Add(http.MethodGet, observePath, afterParameter+"=-1", "")
 	f.Add(http.MethodPost, scalePath, "", `{"service":"core","replicas":3}`)
 	f.Add(http.MethodPost, scalePath, "", `{"service":"core","replicas":-3}{"service":"extensions"}`)
 	f.Add(http.MethodPost, scalePath, "", `{"service":7}`)
@@ -56,11 +64,14 @@ func FuzzControl(f *testing.F) {
 		switch {
 		case answer.Code != http.StatusOK:
 			require.Nil(t, a.over)
+			require.Nil(t, a.after)
 			require.Nil(t, a.wanted)
 			require.False(t, a.stopped)
 		case path == stopPath:
 			require.Equal(t, http.MethodPost, method)
 			require.True(t, a.stopped)
+		case path == observePath:
+			require.GreaterOrEqual(t, *a.after, int64(0))
 		case path == statusPath:
 			want, err := time.ParseDuration(req.URL.Query().Get(overParameter))
 			if req.URL.Query().Get(overParameter) != "" {

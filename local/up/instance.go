@@ -116,6 +116,10 @@ type instance struct {
 	printing sync.Mutex
 	// listener also gets the lines while the instance is scaled.
 	listener func(line string)
+
+	// events and observer are for those who watch the instance.
+	events   events
+	observer observer
 }
 
 // prepare does everything that can fail before the first process starts. It writes nothing into the data directory before it knows that the
@@ -311,6 +315,7 @@ func (i *instance) start(ctx context.Context) (additional []*process.Child, err 
 
 // report writes a line about an event, unless something else reports it.
 func (i *instance) report(e process.Event) {
+	i.events.add(time.Now(), e)
 	if e.Component == replicas.Aggregator {
 		i.balance()
 	}
