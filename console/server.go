@@ -19,9 +19,9 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/tripod-k8s/tripod/console/access"
+	"github.com/tripod-k8s/tripod/console/live"
 	"github.com/tripod-k8s/tripod/console/pages"
 	"github.com/tripod-k8s/tripod/console/searchclient"
-	"github.com/tripod-k8s/tripod/local/up"
 )
 
 // Bounds of the server. A page asks search several times, so that its answer takes longer than a request.
@@ -40,8 +40,8 @@ type Options struct {
 	Port int
 	// Used gets the next address for a browser when the one before was used.
 	Used func(address string)
-	// Services returns the state of the instance on this machine. It is nil if there is none.
-	Services func(context.Context) ([]up.Status, error)
+	// Services observes the instance on this machine. It is nil if there is none.
+	Services live.Source
 }
 
 // Server is a console that has its port.

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -18,6 +17,7 @@ import (
 
 	"github.com/tripod-k8s/tripod/admin/search"
 	"github.com/tripod-k8s/tripod/console"
+	"github.com/tripod-k8s/tripod/console/live"
 	"github.com/tripod-k8s/tripod/local/up"
 )
 
@@ -101,11 +101,8 @@ func nextAddress(out io.Writer) func(string) {
 	return func(address string) { fmt.Fprintln(out, "Signed in. Another browser can use", address) }
 }
 
-// statusPeriod is the time over which the console counts requests.
-const statusPeriod = time.Second
-
-func servicesOf(dir up.DataDir) func(context.Context) ([]up.Status, error) {
-	return func(ctx context.Context) ([]up.Status, error) { return up.GetStatus(ctx, dir, statusPeriod) }
+func servicesOf(dir up.DataDir) live.Source {
+	return func(ctx context.Context, after int64) (*up.Observation, error) { return up.Observe(ctx, dir, after) }
 }
 
 // consoleBeside is the console of `tripod up --console`.

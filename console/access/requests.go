@@ -17,10 +17,12 @@ const MaxQuery = 16 << 10
 // PageTimeout bounds the time of a page, which asks search several times.
 const PageTimeout = 30 * time.Second
 
-// headers are those of each answer. No page has a script, or anything of another server.
+// Policy is the Content-Security-Policy of pages: no scripts, and nothing of another server.
+const Policy = "default-src 'none'; style-src 'self'; img-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+
+// headers are those of each answer.
 var headers = map[string]string{
-	"Content-Security-Policy": "default-src 'none'; style-src 'self'; img-src 'self'; form-action 'self'; base-uri 'none'; " +
-		"frame-ancestors 'none'",
+	"Content-Security-Policy":      Policy,
 	"Referrer-Policy":              "no-referrer",
 	"X-Content-Type-Options":       "nosniff",
 	"X-Frame-Options":              "DENY",

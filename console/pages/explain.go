@@ -10,7 +10,7 @@ import (
 	"strings"
 
 	"github.com/tripod-k8s/tripod/admin/explain"
-	"github.com/tripod-k8s/tripod/local/up"
+	"github.com/tripod-k8s/tripod/console/live"
 	"github.com/tripod-k8s/tripod/services/list"
 )
 
@@ -69,12 +69,12 @@ func (c *console) explain(req *http.Request) (model, error) {
 		names := slices.DeleteFunc(append([]string{user.Name}, user.Groups...), func(name string) bool { return name == "" })
 		page.Asker = strings.Join(names, ", ")
 	}
-	if c.services == nil || !page.Found.Known {
+	if c.follower == nil || !page.Found.Known {
 		return page, nil
 	}
-	statuses, err := c.services(req.Context())
+	picture, err := c.follower.Next(req.Context(), 0)
 	if err == nil {
-		page.candidates(statuses)
+		page.candidates(picture)
 	} else {
 		page.Found.Notes = append(page.Found.Notes, "The console cannot ask for the replicas: "+err.Error())
 	}
@@ -82,16 +82,19 @@ func (c *console) explain(req *http.Request) (model, error) {
 }
 
 // candidates shows which replicas may serve the request.
-func (page *explainPage) candidates(statuses []up.Status) {
+func (page *explainPage) candidates(picture *live.Picture) {
 	page.Local = true
-	for i := range statuses {
-		switch status := &statuses[i]; {
-		case status.Component != page.Found.Service:
-		case status.Ready:
-			page.Candidates = append(page.Candidates, replicaOf(status))
-		default:
-			page.Others = append(page.Others, replicaOf(status))
+	for i := range picture.Services {
+		service := &picture.Services[i]
+		for k := range service.Replicas {
+			switch r := &service.Replicas[k]; {
+			case service.Name != page.Found.Service:
+			case r.State.Kind() == live.Good:
+				page.Candidates = append(page.Candidates, showReplica(r, picture.At))
+			default:
+				page.Others = append(page.Others, showReplica(r, picture.At))
+			}
 		}
 	}
-	page.Sharded = serviceOf(page.Found.Service) == list.Extensions
+	page.Sharded = live.ServiceOf(page.Found.Service) == list.Extensions
 }

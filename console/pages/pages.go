@@ -19,9 +19,10 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
+	"github.com/tripod-k8s/tripod/console/access"
+	"github.com/tripod-k8s/tripod/console/live"
 	"github.com/tripod-k8s/tripod/console/query"
 	"github.com/tripod-k8s/tripod/console/searchclient"
-	"github.com/tripod-k8s/tripod/local/up"
 )
 
 //go:embed templates assets
@@ -39,8 +40,10 @@ var templates = func() map[string]*template.Template {
 
 // console serves the pages.
 type console struct {
-	hub      *searchclient.Client
-	services func(context.Context) ([]up.Status, error)
+	hub *searchclient.Client
+	// follower is nil if the console knows no instance.
+	follower *live.Follower
+	owners   owners
 	signOut  bool
 
 	mu     sync.Mutex
@@ -57,23 +60,25 @@ type console struct {
 
 // Options are what pages have besides search.
 type Options struct {
-	// Services returns the state of the instance on this machine. It is nil if there is none.
-	Services func(context.Context) ([]up.Status, error)
+	// Services observes the instance on this machine. It is nil if there is none.
+	Services live.Source
 	// SignOut is whether pages have a form that ends the session.
 	SignOut bool
 }
 
 // New returns the pages.
 func New(client *searchclient.Client, options Options) http.Handler {
-	c := &console{hub: client, services: options.Services, signOut: options.SignOut}
+	c := &console{hub: client, signOut: options.SignOut}
 	mux := http.NewServeMux()
 	mux.HandleFunc("/{$}", c.page("search", c.search))
 	mux.HandleFunc("/object", c.page("object", c.object))
 	mux.HandleFunc("/compare", c.page("compare", c.compare))
 	mux.HandleFunc("/explain", c.page("explain", c.explain))
 	mux.HandleFunc("/saved", c.page("saved", c.saved))
-	if c.services != nil {
+	if options.Services != nil {
+		c.follower = live.New(options.Services)
 		mux.HandleFunc("/services", c.page("services", c.showServices))
+		mux.HandleFunc(livePath, c.page("services", c.showServices))
 	}
 	mux.HandleFunc("/results.csv", c.exportCSV)
 	mux.HandleFunc("/results.json", c.exportJSON)
@@ -83,14 +88,14 @@ func New(client *searchclient.Client, options Options) http.Handler {
 	return mux
 }
 
-// Assets returns the style sheet and the icon by their paths. They are the same for all readers.
+// Assets returns the style sheet, the icon and the script of one page by their paths. They are the same for all readers.
 func Assets() map[string]http.Handler {
 	all := map[string]http.Handler{}
 	assets, err := fs.Sub(files, "assets")
 	if err != nil {
 		panic(err) // the folder is embedded
 	}
-	for _, name := range []string{"console.css", "icon.svg"} {
+	for _, name := range []string{"console.css", "icon.svg", "services.js"} {
 		all["/"+name] = http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 			w.Header().Set("Cache-Control", "private, max-age=3600")
 			http.ServeFileFS(w, req, assets, name)
@@ -98,6 +103,12 @@ func Assets() map[string]http.Handler {
 	}
 	return all
 }
+
+// livePath has the part of the page of services that its script renews.
+const livePath = "/services/live"
+
+// scriptPolicy is that of the one page with a script. The script cannot write HTML, or anything else that a browser could run.
+const scriptPolicy = access.Policy + "; script-src 'self'; connect-src 'self'; require-trusted-types-for 'script'; trusted-types 'none'"
 
 // layout is what all pages have.
 type layout struct {
@@ -161,17 +172,22 @@ func codeOf(err error) int {
 
 func (c *console) render(w http.ResponseWriter, req *http.Request, name string, code int, m model) {
 	l := m.base()
-	l.Server, l.Reader, l.Services, l.SignOut = c.hub.Server(), c.whoReads(req), c.services != nil, c.signOut
+	l.Server, l.Reader, l.Services, l.SignOut = c.hub.Server(), c.whoReads(req), c.follower != nil, c.signOut
 	if l.Text == "" {
 		l.Text = req.URL.Query().Get("q")
 	}
-	if m, isLive := m.(*servicesPage); isLive && m.Live {
-		w.Header().Set("Refresh", liveInterval)
-	} else {
+	from := "layout.html"
+	if _, isServices := m.(*servicesPage); isServices {
+		w.Header().Set("Content-Security-Policy", scriptPolicy)
+		if req.URL.Path == livePath {
+			from = "live"
+		}
+	}
+	if from != "live" {
 		l.Options = c.options(req.Context(), l.Text, l.labels)
 	}
 	var text bytes.Buffer
-	if err := templates[name].ExecuteTemplate(&text, "layout.html", m); err != nil {
+	if err := templates[name].ExecuteTemplate(&text, from, m); err != nil {
 		http.Error(w, "The page cannot be made: "+err.Error(), http.StatusInternalServerError)
 		return
 	}

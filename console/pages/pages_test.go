@@ -4,9 +4,7 @@
 package pages
 
 import (
-	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"html"
 	"net/http"
@@ -22,12 +20,7 @@ import (
 
 	"k8s.io/client-go/rest"
 
-	"github.com/tripod-k8s/tripod/admin/explain"
 	"github.com/tripod-k8s/tripod/console/searchclient"
-	"github.com/tripod-k8s/tripod/local/names"
-	"github.com/tripod-k8s/tripod/local/process"
-	"github.com/tripod-k8s/tripod/local/up"
-	"github.com/tripod-k8s/tripod/services/list"
 	"github.com/tripod-k8s/tripod/services/search/apis/search/v1beta1"
 )
 
@@ -215,56 +208,6 @@ func TestExportsAreNoFormulas(t *testing.T) {
 	assert.Equal(t, "=HYPERLINK(1)", all[0].Name)
 	assert.Equal(t, "application/json", answer.Header().Get("Content-Type"))
 	assert.Contains(t, answer.Header().Get("Content-Disposition"), "attachment")
-}
-
-func TestServicesAreShownFromTheAggregatorsDown(t *testing.T) {
-	t.Parallel()
-	requests, share := int64(42), 0.25
-	status := func(component, replica string, ready bool) up.Status {
-		return up.Status{Status: process.Status{Component: component, Replica: replica, Ready: ready, Message: evil}, Requests: &requests, Share: &share}
-	}
-	var fails error
-	pages := New(unreachable(t), Options{Services: func(context.Context) ([]up.Status, error) {
-		return []up.Status{
-			status("etcd", "etcd-0", true), status("wardle", "wardle-0", false), status("core", "core-0", true), status("core", "core-1", false),
-			status("aggregator", "aggregator-0", true),
-		}, fails
-	}})
-	answer := get(t, pages, "/services")
-	text := answer.Body.String()
-	assert.Equal(t, http.StatusOK, answer.Code)
-	assert.Regexp(t, `(?s)aggregator \(1 of 1 ready\).*core \(1 of 2 ready\).*<td>ready</td><td>42</td><td>25%</td>.*not ready.*wardle \(0 of 1 ready\).*etcd`, text)
-	assert.NotContains(t, text, "<script")
-	assert.Empty(t, answer.Header().Get("Refresh"))
-	assert.Equal(t, liveInterval, get(t, pages, "/services?live=1").Header().Get("Refresh"))
-	fails = errors.New("no instance runs")
-	assert.Equal(t, http.StatusBadGateway, get(t, pages, "/services?live=1").Code)
-	assert.Equal(t, http.StatusNotFound, get(t, New(unreachable(t), Options{}), "/services").Code)
-}
-
-func TestServicesComeInTheOrderOfTheirList(t *testing.T) {
-	t.Parallel()
-	sorted := append(list.Names(), "extensionsofours", names.Etcd) // the API service of a user, and no partition
-	components := slices.Clone(sorted)
-	slices.Reverse(components)
-	sorted = slices.Insert(sorted, slices.Index(sorted, list.Extensions)+1, "extensions-team")
-	var statuses []up.Status
-	for _, component := range append(components, "extensions-team") {
-		statuses = append(statuses, up.Status{Status: process.Status{Component: component, Replica: component + "-0"}})
-	}
-	c := &console{services: func(context.Context) ([]up.Status, error) { return statuses, nil }}
-	shown, err := c.showServices(httptest.NewRequest(http.MethodGet, "/services", nil))
-	require.NoError(t, err)
-	var got []string
-	for _, s := range shown.(*servicesPage).Services {
-		got = append(got, s.Name)
-	}
-	assert.Equal(t, sorted, got)
-	for service, sharded := range map[string]bool{"extensions": true, "extensions-team": true, "extensionsofours": false, "core": false} {
-		page := &explainPage{Found: &explain.Explanation{Service: service}}
-		page.candidates(nil)
-		assert.Equal(t, sharded, page.Sharded, service)
-	}
 }
 
 func TestInvisibleCharactersAreShown(t *testing.T) {

@@ -5,26 +5,45 @@ package pages
 
 import (
 	"fmt"
+	"math"
 	"net/http"
-	"slices"
+	"strconv"
+	"strings"
 	"time"
 
-	"github.com/tripod-k8s/tripod/internal/hop/addresses"
+	"github.com/tripod-k8s/tripod/console/live"
 	"github.com/tripod-k8s/tripod/local/names"
-	"github.com/tripod-k8s/tripod/local/up"
 	"github.com/tripod-k8s/tripod/services/list"
 )
 
-// liveInterval is how many seconds a page is shown that is live. Its own numbers take one more.
-const liveInterval = "1"
+// maxShownChanges is how many changes the timeline lists. Its lanes have all.
+const maxShownChanges = 60
 
 // servicesPage is the model of the services of the instance on this machine.
 type servicesPage struct {
 	layout
-	// Live is whether the browser loads the page again by itself, which a person has to ask for.
-	Live     bool
-	Services []shownService
-	At       string
+	// Version is that of the picture, which the script sends back.
+	Version string
+	At      string
+	Failure string
+	// News is the latest change, for those who do not see the picture.
+	News string
+	// Clients are the connections of clients, and Rate what aggregators send on.
+	Clients, Rate string
+	Flow          int
+	Aggregators   *shownService
+	// Middle are the services, each between aggregators and etcd. Etcds and Others are the other processes.
+	Middle        []*shownService
+	Etcds, Others []*shownService
+	Services      []*shownService
+	Differences   []string
+	Lanes         []shownLane
+	Changes       []shownChange
+	LeftOff       int
+	Since         string
+	Owners        []shownOwner
+	// OwnersNote is why there are none.
+	OwnersNote string
 }
 
 // shownService are the replicas of a service.
@@ -32,73 +51,196 @@ type shownService struct {
 	Name     string
 	Ready    int
 	Replicas []shownReplica
+	Rate     string
+	// Flow is from 0 to 4, by the number of requests.
+	Flow int
 }
 
-type shownReplica struct{ Name, State, Requests, Share, Memory, Age, Restarts, Version, Address, Message string }
+type shownReplica struct {
+	Name, State, Mark, Kind, Since, Why      string
+	Rate, Share, InFlight, Watches, CPU, P99 string
+	Memory, Age, Restarts, Version, Settings string
+	Address, Message, Brief                  string
+}
 
-// showServices shows what `tripod status` knows.
+// shownLane is the states of a replica as boxes, in units of a second from the left.
+type shownLane struct {
+	Replica, Text string
+	Boxes         []box
+}
+
+type box struct {
+	X, Width      int
+	Kind, Tooltip string
+}
+
+type shownChange struct{ At, Replica, Text string }
+
+// showServices shows the services as they are.
 func (c *console) showServices(req *http.Request) (model, error) {
-	statuses, err := c.services(req.Context())
+	known, _ := strconv.ParseInt(req.URL.Query().Get("after"), 10, 64) // another text is no version
+	picture, err := c.follower.Next(req.Context(), known)
 	if err != nil {
 		return nil, err
 	}
-	page := &servicesPage{
-		layout: layout{Title: "Services"}, Live: req.URL.Query().Get("live") != "", At: time.Now().UTC().Format("15:04:05 UTC"),
-	}
-	for i := range statuses {
-		status := &statuses[i]
-		at := slices.IndexFunc(page.Services, func(s shownService) bool { return s.Name == status.Component })
-		if at < 0 {
-			at = len(page.Services)
-			page.Services = append(page.Services, shownService{Name: status.Component})
-		}
-		service := &page.Services[at]
-		if status.Ready {
-			service.Ready++
-		}
-		service.Replicas = append(service.Replicas, replicaOf(status))
-	}
-	slices.SortStableFunc(page.Services, func(a, b shownService) int { return floorOf(a.Name) - floorOf(b.Name) })
+	page := newServicesPage(picture, time.Now())
+	page.Owners, page.OwnersNote = c.owners.read(req.Context(), c.hub)
 	return page, nil
 }
 
-// floorOf returns the place of a process on the way of a request: services of Tripod, from the aggregators down, all others, and etcd.
-func floorOf(name string) int {
-	services := list.Names()
-	switch at := slices.Index(services, serviceOf(name)); {
-	case at >= 0:
-		return at
-	case name == names.Etcd:
-		return len(services) + 1
+func newServicesPage(p *live.Picture, now time.Time) *servicesPage {
+	page := &servicesPage{
+		layout: layout{Title: "Services"}, Version: strconv.FormatInt(p.Version, 10), At: clock(p.At), Failure: p.Failure,
+		Clients: whole(p.Connections), Rate: rateOf(p.Rate), Flow: flowOf(p.Rate), Differences: p.Differences, Since: clock(p.Since),
 	}
-	return len(services)
+	for i := range p.Services {
+		s := showService(&p.Services[i], now)
+		page.Services = append(page.Services, s)
+		switch {
+		case s.Name == list.Aggregator:
+			page.Aggregators = s
+		case s.Name == names.Etcd:
+			page.Etcds = append(page.Etcds, s)
+		case s.Name == names.Manager || s.Name == names.Scheduler || s.Name == names.Kwok:
+			page.Others = append(page.Others, s)
+		default:
+			page.Middle = append(page.Middle, s)
+		}
+	}
+	for _, lane := range p.Lanes {
+		page.Lanes = append(page.Lanes, showLane(lane, p.At))
+	}
+	for i, change := range p.Changes {
+		if i == maxShownChanges {
+			page.LeftOff = len(p.Changes) - i
+			break
+		}
+		page.Changes = append(page.Changes, shownChange{clock(change.At), change.Replica, change.Text})
+	}
+	if len(p.Changes) > 0 {
+		page.News = p.Changes[0].Replica + ": " + p.Changes[0].Text
+	}
+	return page
 }
 
-// serviceOf returns the service whose program a process runs: extensions for a partition of it.
-func serviceOf(name string) string {
-	if _, isPartition := addresses.PartitionOf(name); isPartition {
-		return list.Extensions
+func showService(s *live.Service, now time.Time) *shownService {
+	shown := &shownService{Name: s.Name, Ready: s.Serving, Rate: rateOf(s.Rate), Flow: flowOf(s.Rate)}
+	for i := range s.Replicas {
+		shown.Replicas = append(shown.Replicas, showReplica(&s.Replicas[i], now))
 	}
-	return name
+	return shown
 }
 
-func replicaOf(status *up.Status) shownReplica {
-	r := shownReplica{
-		Name: status.Replica, State: "not ready",
-		Memory: fmt.Sprintf("%d MiB", status.ResidentMemoryBytes>>20), Restarts: fmt.Sprint(status.Restarts),
-		Version: status.Version, Address: status.Address, Message: status.Message,
+// marks stand before states, so that these differ without colours.
+var marks = map[live.Kind]string{live.Good: "✓", live.Reserved: "…", live.Bad: "✗"}
+
+func showReplica(r *live.Replica, now time.Time) shownReplica {
+	s := shownReplica{
+		Name: r.Name, State: string(r.State), Mark: marks[r.State.Kind()], Kind: string(r.State.Kind()), Why: r.Why,
+		Rate: rateOf(r.Rate), InFlight: whole(r.InFlight), Watches: whole(r.Watches), Version: r.Version, Address: r.Address,
+		Age: ageOf(r.Started), Since: sinceOf(r.Since, now), P99: seconds(r.P99),
 	}
-	if status.Ready {
-		r.State = "ready"
+	if r.Share.Known {
+		s.Share = fmt.Sprintf("%.0f%%", 100*r.Share.Value)
 	}
-	if status.PID != 0 {
-		r.Age = ageOf(status.StartTime)
+	if r.CPU.Known {
+		s.CPU = fmt.Sprintf("%.0f%%", 100*r.CPU.Value)
 	}
-	if status.Requests != nil {
-		r.Requests = fmt.Sprint(*status.Requests)
+	if r.Memory.Known {
+		s.Memory = fmt.Sprintf("%.0f MiB", r.Memory.Value/(1<<20))
 	}
-	if status.Share != nil {
-		r.Share = fmt.Sprintf("%.0f%%", 100**status.Share)
+	if r.Restarts >= 0 {
+		s.Restarts = strconv.Itoa(r.Restarts)
 	}
-	return r
+	if r.Differs {
+		s.Settings = "differ"
+	}
+	var brief []string
+	for _, part := range [][2]string{{s.Rate, ""}, {s.Share, ""}, {s.InFlight, " in flight"}, {s.Watches, " watches"}, {s.CPU, " CPU"}, {s.Memory, ""}} {
+		if part[0] != "" {
+			brief = append(brief, part[0]+part[1])
+		}
+	}
+	s.Brief = strings.Join(brief, " · ")
+	return s
+}
+
+// showLane turns states into boxes. Their places are multiples of some seconds, so that most of them stay between two pictures.
+func showLane(lane live.Lane, now time.Time) shownLane {
+	const step = 5
+	width := int(live.Covers / time.Second)
+	place := func(t time.Time) int { return max(0, width-int(now.Sub(t).Seconds())/step*step) }
+	shown := shownLane{Replica: lane.Replica}
+	for i, span := range lane.Spans {
+		end := width
+		if i+1 < len(lane.Spans) {
+			end = place(lane.Spans[i+1].From)
+		}
+		x := place(span.From)
+		// A state of a moment can be seen, too.
+		b := box{X: min(x, width-step), Width: max(end-x, step), Kind: string(span.State.Kind()), Tooltip: string(span.State) + " from " + clock(span.From)}
+		if x == 0 {
+			b.Tooltip = string(span.State) + " at the begin"
+		}
+		shown.Boxes = append(shown.Boxes, b)
+	}
+	if n := len(lane.Spans); n > 0 {
+		shown.Text = string(lane.Spans[n-1].State)
+		if n > 1 {
+			shown.Text += " since " + clock(lane.Spans[n-1].From)
+		}
+	}
+	return shown
+}
+
+func clock(t time.Time) string { return t.UTC().Format("15:04:05") }
+
+// sinceOf returns how long a state lasts, as far as the timeline goes back.
+func sinceOf(since, now time.Time) string {
+	switch age := now.Sub(since); {
+	case since.IsZero():
+		return ""
+	case age >= live.Covers-time.Second:
+		return "over " + Duration(live.Covers).String()
+	default:
+		return ageOf(since)
+	}
+}
+
+func whole(n live.Number) string {
+	if !n.Known {
+		return ""
+	}
+	return strconv.FormatFloat(n.Value, 'f', 0, 64)
+}
+
+func rateOf(n live.Number) string {
+	switch {
+	case !n.Known:
+		return ""
+	case n.Value > 0 && n.Value < 10:
+		return fmt.Sprintf("%.1f/s", n.Value)
+	}
+	return fmt.Sprintf("%.0f/s", n.Value)
+}
+
+// flowOf returns how thick a line for a number of requests per second is.
+func flowOf(n live.Number) int {
+	if n.Value <= 0 {
+		return 0
+	}
+	return min(4, 1+max(0, int(math.Log10(n.Value))))
+}
+
+// seconds returns the bound of a bucket.
+func seconds(n live.Number) string {
+	switch {
+	case !n.Known:
+		return ""
+	case math.IsInf(n.Value, 1):
+		return "over 30 s"
+	case n.Value < 1:
+		return fmt.Sprintf("≤ %g ms", n.Value*1000)
+	}
+	return fmt.Sprintf("≤ %g s", n.Value)
 }

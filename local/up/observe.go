@@ -60,11 +60,13 @@ type ReplicaView struct {
 	Requests int64  `json:"requests"`
 	InFlight int64  `json:"inFlight"`
 	Watches  int64  `json:"watches"`
-	// Durations are cumulative numbers of requests that took no longer than a bound, sorted by bound.
+	// Timed is the number of requests whose time is known, without watches. Durations are those of them that took no longer than a bound,
+	// sorted by bound.
+	Timed     uint64     `json:"timed"`
 	Durations []Duration `json:"durations,omitempty"`
 }
 
-// Duration is the number of requests that took at most Bound seconds, for which the last one has the largest number that there is.
+// Duration is the number of requests that took at most Bound seconds.
 type Duration struct {
 	Bound float64 `json:"bound"`
 	Count uint64  `json:"count"`
@@ -290,6 +292,7 @@ func readView(ctx context.Context, client *http.Client, aggregator string) (*Agg
 	})
 	each("tripod_backend_endpoint_state", func(r *ReplicaView, m *dto.Metric) { r.State = label(m, "state") })
 	each("tripod_backend_request_duration_seconds", func(r *ReplicaView, m *dto.Metric) {
+		r.Timed = m.GetHistogram().GetSampleCount()
 		for _, bucket := range m.GetHistogram().GetBucket() {
 			if bound := bucket.GetUpperBound(); !math.IsInf(bound, 1) { // which JSON does not have
 				r.Durations = append(r.Durations, Duration{Bound: bound, Count: bucket.GetCumulativeCount()})

@@ -89,7 +89,7 @@ func TestAnObservationHasTheViewsOfAggregators(t *testing.T) {
 	view.Time = time.Time{}
 	assert.Equal(t, AggregatorView{Address: aggregator.URL, Connections: 12, Replicas: []ReplicaView{
 		{Backend: "core", Endpoint: "127.0.0.1:20001", State: "serving", Requests: 75, InFlight: 3, Watches: 40,
-			Durations: []Duration{{0.001, 60}, {30, 75}}},
+			Timed: 75, Durations: []Duration{{0.001, 60}, {30, 75}}},
 		{Backend: "core", Endpoint: "127.0.0.1:20002", State: "ejected", Requests: 1},
 	}}, view)
 	assert.Equal(t, map[string]int64{database.URL: 9}, o.etcdRequests)

@@ -1,0 +1,345 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package live
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/tripod-k8s/tripod/internal/hop/addresses"
+	"github.com/tripod-k8s/tripod/local/names"
+	"github.com/tripod-k8s/tripod/local/process"
+	"github.com/tripod-k8s/tripod/local/up"
+	"github.com/tripod-k8s/tripod/services/list"
+)
+
+const (
+	// interval is the time between two pictures.
+	interval = time.Second
+	// pause is how long nobody watched until the follower begins to watch anew.
+	pause = 10 * time.Second
+	// maxReplicas bounds what is remembered.
+	maxReplicas = 500
+)
+
+// Source returns the state of an instance, with the events after a number.
+type Source func(ctx context.Context, after int64) (*up.Observation, error)
+
+// Follower follows an instance while somebody asks for pictures.
+type Follower struct {
+	source Source
+	// turn is taken by the one who uses the rest.
+	turn chan struct{}
+
+	picture *Picture
+	// tried is when the source was asked last.
+	tried     time.Time
+	lastEvent int64
+	// ways are the last views of aggregators, by aggregator, backend and endpoint.
+	ways     map[way]up.ReplicaView
+	counters map[string]*counters
+	ready    readiness
+	timeline timeline
+}
+
+// way is from an aggregator to a replica.
+type way struct{ aggregator, backend, endpoint string }
+
+// New returns a follower of the instance that a source describes.
+func New(source Source) *Follower {
+	return &Follower{source: source, turn: make(chan struct{}, 1), ways: map[way]up.ReplicaView{}, counters: map[string]*counters{}, ready: readiness{}}
+}
+
+// Next returns a picture that is not older than a second, and has another version than the one that the caller knows. It waits for that. The
+// error is that of the source if there is no picture yet, or that of the context.
+func (f *Follower) Next(ctx context.Context, known int64) (*Picture, error) {
+	select {
+	case f.turn <- struct{}{}:
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	defer func() { <-f.turn }()
+	wait := interval - time.Since(f.tried)
+	if wait > 0 && f.picture != nil {
+		if f.picture.Version != known {
+			return f.picture, nil
+		}
+		select {
+		case <-time.After(wait):
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+	observation, err := f.source(ctx, f.lastEvent)
+	if ctx.Err() != nil {
+		return nil, ctx.Err()
+	}
+	watched := time.Since(f.tried) < pause
+	f.tried = time.Now()
+	if err != nil {
+		if f.picture == nil {
+			return nil, err
+		}
+		again := *f.picture
+		again.Version, again.Failure = again.Version+1, err.Error()
+		f.picture = &again
+		return f.picture, nil
+	}
+	f.paint(observation, watched)
+	return f.picture, nil
+}
+
+// paint makes the next picture.
+func (f *Follower) paint(o *up.Observation, watched bool) {
+	p := &Picture{Version: f.tried.UnixMilli(), At: o.Time, Since: o.Time, Differences: o.Differences}
+	if f.picture != nil {
+		p.Version = max(p.Version, f.picture.Version+1)
+		if watched {
+			p.Since = f.picture.Since
+		}
+	}
+	f.count(o)
+	if o.LastEvent < f.lastEvent { // another instance, which has begun anew
+		f.timeline = timeline{}
+	}
+	for i := range o.Events {
+		f.timeline.take(&o.Events[i])
+	}
+	f.lastEvent = o.LastEvent
+	var ordered []string
+	present := map[string]bool{}
+	for _, r := range f.replicas(o) {
+		f.timeline.set(f.began(&r, o.Time), r.Name, r.State, "")
+		r.Since = f.timeline.since(r.Name)
+		present[r.Name] = true
+		p.add(r)
+	}
+	p.complete(o)
+	for i := range p.Services {
+		for k := range p.Services[i].Replicas {
+			ordered = append(ordered, p.Services[i].Replicas[k].Name)
+		}
+	}
+	f.timeline.forget(o.Time, present)
+	for name := range f.counters {
+		if !present[name] {
+			delete(f.counters, name)
+			delete(f.ready, name)
+		}
+	}
+	p.Lanes, p.Changes = f.timeline.copies(ordered)
+	f.picture = p
+}
+
+// began returns when a replica got its state. The instance has sent all events of the time that the timeline covers. So a process without one
+// has been ready for so long.
+func (f *Follower) began(r *Replica, now time.Time) time.Time {
+	if f.timeline.seen(r.Name) || r.State.Kind() != Good || r.Started.IsZero() {
+		return now
+	}
+	return later(r.Started, now.Add(-Covers))
+}
+
+// nameAt returns the name of the replica of a backend at an endpoint: that of its process, or the endpoint if the instance has none there.
+func nameAt(o *up.Observation, backend, endpoint string) string {
+	for i := range o.Processes {
+		if s := &o.Processes[i]; s.Component == backend && s.Address == "https://"+endpoint {
+			return s.Replica
+		}
+	}
+	return backend + " at " + endpoint
+}
+
+// count adds what has grown to the counters of replicas, and of aggregators.
+func (f *Follower) count(o *up.Observation) {
+	of := func(name string) *counters {
+		if f.counters[name] == nil {
+			f.counters[name] = &counters{}
+		}
+		return f.counters[name]
+	}
+	aggregators := map[string]string{}
+	for i := range o.Processes {
+		s := &o.Processes[i]
+		if s.Component == list.Aggregator {
+			aggregators[s.Address] = s.Replica
+		}
+		of(s.Replica).useCPU(s.PID, s.CPUSeconds)
+		if n, counts := o.EtcdRequests[s.Address]; counts {
+			of(s.Replica).countOwn(n)
+		}
+	}
+	ways := map[way]up.ReplicaView{}
+	for i := range o.Aggregators {
+		view := &o.Aggregators[i]
+		for k := range view.Replicas {
+			now := &view.Replicas[k]
+			if len(ways) >= maxReplicas*len(o.Aggregators) {
+				break
+			}
+			w := way{view.Address, now.Backend, now.Endpoint}
+			ways[w] = *now
+			before, seen := f.ways[w]
+			if !seen {
+				before = *now // how much of it is new is not known
+			}
+			of(nameAt(o, now.Backend, now.Endpoint)).addRequests(now, &before)
+			if name := aggregators[view.Address]; name != "" {
+				of(name).addRequests(now, &before)
+			}
+		}
+	}
+	f.ways = ways
+	for _, c := range f.counters {
+		c.keep(o.Time)
+	}
+}
+
+// replicas returns those of processes, and others that aggregators know.
+func (f *Follower) replicas(o *up.Observation) []Replica {
+	var all []Replica
+	states := map[string]map[State]int{}
+	loads := map[string][2]int64{}
+	var others []Replica
+	for i := range o.Aggregators {
+		view := &o.Aggregators[i]
+		for k := range view.Replicas {
+			r := &view.Replicas[k]
+			name := nameAt(o, r.Backend, r.Endpoint)
+			_, seen := loads[name]
+			loads[name] = [2]int64{loads[name][0] + r.InFlight, loads[name][1] + r.Watches}
+			loads[view.Address] = [2]int64{loads[view.Address][0] + r.InFlight, loads[view.Address][1] + r.Watches}
+			if r.State != "" {
+				if states[name] == nil {
+					states[name] = map[State]int{}
+				}
+				states[name][State(r.State)]++
+			}
+			if !seen && strings.HasSuffix(name, " at "+r.Endpoint) {
+				others = append(others, Replica{Service: r.Backend, Name: name, Address: "https://" + r.Endpoint, Restarts: -1})
+			}
+		}
+	}
+	for i := range o.Processes {
+		all = append(all, f.replicaOf(&o.Processes[i], o, states, loads))
+	}
+	for _, r := range others {
+		r.State, r.Why = stateOf(nil, states[r.Name], true)
+		f.addNumbers(&r, loads[r.Name], true, rateOver)
+		all = append(all, r)
+	}
+	return all[:min(len(all), maxReplicas)]
+}
+
+// replicaOf returns a process as it is shown.
+func (f *Follower) replicaOf(s *process.Status, o *up.Observation, states map[string]map[State]int, loads map[string][2]int64) Replica {
+	r := Replica{
+		Service: s.Component, Name: s.Replica, Address: s.Address, Version: s.Version, Restarts: s.Restarts,
+		Memory: Number{float64(s.ResidentMemoryBytes), s.ResidentMemoryBytes > 0},
+	}
+	r.State, r.Why = stateOf(s, states[s.Replica], f.ready.note(s))
+	if s.PID != 0 {
+		r.Started = s.StartTime
+	}
+	load, isServed := loads[s.Replica]
+	if s.Component == list.Aggregator {
+		load, isServed = loads[s.Address]
+	}
+	over := rateOver
+	if _, isEtcd := o.EtcdRequests[s.Address]; isEtcd {
+		over = rareRateOver
+		f.addNumbers(&r, load, true, over)
+		r.InFlight, r.Watches = Number{}, Number{}
+	} else {
+		f.addNumbers(&r, load, isServed, over)
+	}
+	if r.CPU.Value < 0 || s.CPUSeconds <= 0 {
+		r.CPU = Number{}
+	}
+	address := strings.TrimPrefix(s.Address, "https://")
+	r.Differs = address != "" && slices.ContainsFunc(o.Differences, func(line string) bool { return mentions(line, address) })
+	return r
+}
+
+// mentions returns whether a line names an address, and not one of which it is only a part.
+func mentions(line, address string) bool {
+	words := strings.FieldsFunc(line, func(r rune) bool { return strings.ContainsRune(" ,;()", r) })
+	return slices.ContainsFunc(words, func(word string) bool { return strings.TrimSuffix(word, ":") == address })
+}
+
+// addNumbers sets what counters and views say. If no aggregator counts the requests of a replica, only the processor time is known.
+func (f *Follower) addNumbers(r *Replica, load [2]int64, counted bool, over time.Duration) {
+	c := f.counters[r.Name]
+	if c == nil {
+		return
+	}
+	rate, cpu := c.rates(over)
+	if r.Memory.Known {
+		r.CPU = cpu
+	}
+	if counted {
+		r.Rate, r.P99 = rate, c.p99()
+		r.InFlight, r.Watches = known(float64(load[0])), known(float64(load[1]))
+	}
+}
+
+// add puts a replica into its service.
+func (p *Picture) add(r Replica) {
+	at := slices.IndexFunc(p.Services, func(s Service) bool { return s.Name == r.Service })
+	if at < 0 {
+		at = len(p.Services)
+		p.Services = append(p.Services, Service{Name: r.Service})
+	}
+	p.Services[at].Replicas = append(p.Services[at].Replicas, r)
+}
+
+// complete sums up, and sorts services as a request meets them.
+func (p *Picture) complete(o *up.Observation) {
+	slices.SortStableFunc(p.Services, func(a, b Service) int { return floorOf(a.Name) - floorOf(b.Name) })
+	for i := range p.Services {
+		s := &p.Services[i]
+		for k := range s.Replicas {
+			r := &s.Replicas[k]
+			if r.Rate.Known {
+				s.Rate = known(s.Rate.Value + r.Rate.Value)
+			}
+			if r.State.Kind() == Good {
+				s.Serving++
+			}
+		}
+		for k := range s.Replicas {
+			if r := &s.Replicas[k]; r.Rate.Known && s.Rate.Value > 0 {
+				r.Share = known(r.Rate.Value / s.Rate.Value)
+			}
+		}
+		if s.Name == list.Aggregator {
+			p.Rate = s.Rate
+		}
+	}
+	for i := range o.Aggregators {
+		p.Connections = known(p.Connections.Value + float64(o.Aggregators[i].Connections))
+	}
+}
+
+// floorOf returns the place of a process on the way of a request: services of Tripod, from the aggregators down, all others, and etcd.
+func floorOf(name string) int {
+	services := list.Names()
+	switch at := slices.Index(services, ServiceOf(name)); {
+	case at >= 0:
+		return at
+	case name == names.Etcd:
+		return len(services) + 1
+	}
+	return len(services)
+}
+
+// ServiceOf returns the service whose program a process runs: extensions for a partition of it.
+func ServiceOf(name string) string {
+	if _, isPartition := addresses.PartitionOf(name); isPartition {
+		return list.Extensions
+	}
+	return name
+}
