@@ -253,6 +253,9 @@ func (f *Follower) replicaOf(s *process.Status, o *up.Observation, states map[st
 		over = rareRateOver
 		f.addNumbers(&r, load, true, over)
 		r.InFlight, r.Watches = Number{}, Number{}
+		if _, seconds := f.counters[s.Replica].over(over); seconds < rareSeconds { // it was not asked again yet
+			r.Rate = Number{}
+		}
 	} else {
 		f.addNumbers(&r, load, isServed, over)
 	}

@@ -15,6 +15,7 @@ const (
 	// rateOver is the time over which requests and processor time are counted, and rareRateOver the same for etcd, which is asked every 5 s.
 	rateOver     = 5 * time.Second
 	rareRateOver = 30 * time.Second
+	rareSeconds  = 6
 	// keepSamples is the time over which the slowest requests are looked for.
 	keepSamples = time.Minute
 	maxSamples  = 70

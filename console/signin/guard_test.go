@@ -29,6 +29,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/tripod-k8s/tripod/console/access"
+	"github.com/tripod-k8s/tripod/console/signin/issuertest"
 )
 
 // Tokens of users of the API server, and what it calls them.
@@ -67,7 +68,7 @@ func (a *testAPI) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 		return
 	}
 	if user == "" {
-		user, _ = userOf(token)
+		user, _ = issuertest.UserOf(token)
 	}
 	w.Header().Set("Content-Type", "application/json")
 	var answer any
@@ -98,25 +99,25 @@ func (a *testAPI) tokens() []string {
 type team struct {
 	t      testing.TB
 	api    *testAPI
-	issuer *testIssuer
+	issuer *issuertest.Issuer
 	guard  *Guard
 	server *httptest.Server
 }
 
 func newTeam(t testing.TB) *team {
 	t.Helper()
-	c := &team{t: t, api: &testAPI{t: t, users: map[string]string{tokenOfAnn: "ann", tokenOfTom: "tom"}}, issuer: newTestIssuer(t)}
+	c := &team{t: t, api: &testAPI{t: t, users: map[string]string{tokenOfAnn: "ann", tokenOfTom: "tom"}}, issuer: issuertest.New(t)}
 	c.api.server = httptest.NewTLSServer(c.api)
 	t.Cleanup(c.api.server.Close)
 	issuer := httptest.NewTLSServer(c.issuer)
 	t.Cleanup(issuer.Close)
-	c.issuer.url = issuer.URL
+	c.issuer.URL = issuer.URL
 
 	dir := t.TempDir()
 	authority, secret := filepath.Join(dir, "ca.crt"), filepath.Join(dir, "secret")
 	block := pem.Block{Type: "CERTIFICATE", Bytes: issuer.Certificate().Raw}
 	require.NoError(t, os.WriteFile(authority, pem.EncodeToMemory(&block), 0o600))
-	require.NoError(t, os.WriteFile(secret, []byte(clientSecret+"\n"), 0o600))
+	require.NoError(t, os.WriteFile(secret, []byte(issuertest.ClientSecret+"\n"), 0o600))
 	c.server = httptest.NewUnstartedServer(nil)
 	var err error
 	c.guard, err = New(Options{
@@ -126,7 +127,7 @@ func newTeam(t testing.TB) *team {
 			Host: c.api.server.URL, BearerToken: "own-token", Username: "own", Password: "own", TLSClientConfig: rest.TLSClientConfig{CAFile: authority},
 			Impersonate: rest.ImpersonationConfig{UserName: "root"},
 		},
-		OIDC: OIDC{IssuerURL: issuer.URL, ClientID: clientID, ClientSecretFile: secret, CAFile: authority, Scopes: []string{"groups"}},
+		OIDC: OIDC{IssuerURL: issuer.URL, ClientID: issuertest.ClientID, ClientSecretFile: secret, CAFile: authority, Scopes: []string{"groups"}},
 	})
 	require.NoError(t, err)
 	c.server.Config.Handler = c.guard

@@ -23,6 +23,7 @@ import (
 
 	"k8s.io/klog/v2"
 
+	"github.com/tripod-k8s/tripod/console/signin/issuertest"
 	"github.com/tripod-k8s/tripod/internal/hop/roundtrip"
 )
 
@@ -46,7 +47,7 @@ func TestUsersSignInAtTheIssuer(t *testing.T) {
 	c := newTeam(t)
 	b := c.browser()
 	_, body := b.get(signIn)
-	assert.Contains(t, body, "Sign in at "+c.issuer.url)
+	assert.Contains(t, body, "Sign in at "+c.issuer.URL)
 	back := b.toIssuer()
 	assert.True(t, strings.HasPrefix(back, c.server.URL+callback+"?"))
 	response, body := b.get(back, "Sec-Fetch-Site", "cross-site")
@@ -62,14 +63,14 @@ func TestUsersSignInAtTheIssuer(t *testing.T) {
 	c.api.tokens()
 	assert.Equal(t, "oidc:ann", b.reads())
 	for _, token := range c.api.tokens() {
-		assert.Contains(t, c.issuer.secrets(), token, "the API server gets the token of the issuer")
+		assert.Contains(t, c.issuer.Secrets(), token, "the API server gets the token of the issuer")
 	}
 
 	for name, again := range map[string]*browser{"the same browser": b, "another one": c.browser()} {
 		response, _ = again.get(back)
 		assert.Equal(t, http.StatusForbidden, response.StatusCode, name)
 	}
-	c.issuer.set(func() { c.issuer.user = "tom" })
+	c.issuer.Set(func() { c.issuer.User = "tom" })
 	tom := c.browser()
 	tom.get(tom.toIssuer())
 	assert.Equal(t, "oidc:tom", tom.reads())
@@ -80,11 +81,11 @@ func TestTheClientProvesItselfAsTheIssuerWants(t *testing.T) {
 	t.Parallel()
 	for _, methods := range [][]string{nil, {"client_secret_post", "client_secret_jwt"}, {"private_key_jwt", "client_secret_basic"}} {
 		c := newTeam(t)
-		c.issuer.set(func() { c.issuer.methods = methods })
+		c.issuer.Set(func() { c.issuer.Methods = methods })
 		b := c.browser()
 		b.get(b.toIssuer())
 		assert.Equal(t, "oidc:ann", b.reads(), "%v", methods)
-		assert.Equal(t, []string{"authorization_code"}, c.issuer.asked, "%v: once", methods)
+		assert.Equal(t, []string{"authorization_code"}, c.issuer.Asked, "%v: once", methods)
 	}
 }
 
@@ -92,12 +93,12 @@ func TestWhoCannotSignInAtTheIssuer(t *testing.T) {
 	t.Parallel()
 	other, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	require.NoError(t, err)
-	claim := func(name string, value any) func(*testIssuer) {
-		return func(i *testIssuer) { i.change = func(claims map[string]any) { claims[name] = value } }
+	claim := func(name string, value any) func(*issuertest.Issuer) {
+		return func(i *issuertest.Issuer) { i.Change = func(claims map[string]any) { claims[name] = value } }
 	}
 	with := func(name, value string) func(url.Values) { return func(values url.Values) { values.Set(name, value) } }
 	for name, test := range map[string]struct {
-		issuer func(*testIssuer)
+		issuer func(*issuertest.Issuer)
 		back   func(url.Values)
 		want   int
 	}{
@@ -110,8 +111,8 @@ func TestWhoCannotSignInAtTheIssuer(t *testing.T) {
 		"another audience": {claim("aud", "other"), nil, 502},
 		"another issuer":   {claim("iss", "https://evil.example.com"), nil, 502},
 		"an expired token": {claim("exp", time.Now().Add(-time.Hour).Unix()), nil, 502},
-		"another key":      {func(i *testIssuer) { i.signer = other }, nil, 502},
-		"no token":         {func(i *testIssuer) { i.refuses = "server_error" }, nil, 502},
+		"another key":      {func(i *issuertest.Issuer) { i.Signer = other }, nil, 502},
+		"no token":         {func(i *issuertest.Issuer) { i.Refuses = "server_error" }, nil, 502},
 		"no subject":       {claim("sub", ""), nil, 502},
 		"a user whom the API server does not know": {claim("sub", "stranger"), nil, 401},
 	} {
@@ -119,7 +120,7 @@ func TestWhoCannotSignInAtTheIssuer(t *testing.T) {
 			t.Parallel()
 			c := newTeam(t)
 			if test.issuer != nil {
-				c.issuer.set(func() { test.issuer(c.issuer) })
+				c.issuer.Set(func() { test.issuer(c.issuer) })
 			}
 			b := c.browser()
 			back, err := url.Parse(b.toIssuer())
@@ -176,8 +177,8 @@ func TestEndpointsOfTheIssuerNeedTLS(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"authorization_endpoint", "token_endpoint", "jwks_uri"} {
 		for _, endpoint := range []string{"http://login.example.com/", "//login.example.com", ""} {
-			serve := newTestIssuer(t)
-			serve.endpoints = map[string]string{name: endpoint}
+			serve := issuertest.New(t)
+			serve.Endpoints = map[string]string{name: endpoint}
 			_, err := inMemory(t, serve).flow(t.Context(), host)
 			assert.ErrorContains(t, err, fmt.Sprintf("the %s %q, which is not a URL with https", name, endpoint))
 		}
@@ -187,7 +188,7 @@ func TestEndpointsOfTheIssuerNeedTLS(t *testing.T) {
 func TestTheMetadataOfTheIssuerIsAskedForOnce(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		serve := newTestIssuer(t)
+		serve := issuertest.New(t)
 		i := inMemory(t, serve)
 		answers, asked := make(chan error), 0
 		next := i.client.Transport
@@ -258,7 +259,7 @@ func TestNoSecretIsLogged(t *testing.T) {
 	b.get(b.toIssuer())
 	b.reads()
 	b.get(strings.Replace(b.toIssuer(), "code=", "code=X", 1))
-	c.issuer.set(func() { c.issuer.change = func(claims map[string]any) { claims["aud"] = "other" } })
+	c.issuer.Set(func() { c.issuer.Change = func(claims map[string]any) { claims["aud"] = "other" } })
 	b.get(b.toIssuer())
 	c.api.server.Close()
 	b.send(http.MethodPost, signIn, url.Values{"token": {tokenOfTom}})
@@ -266,7 +267,7 @@ func TestNoSecretIsLogged(t *testing.T) {
 	for _, line := range []string{"A user has signed in", "A user could not sign in", `by="OIDC"`, "invalid_grant", "the API server has not said"} {
 		assert.Contains(t, log.String(), line)
 	}
-	secrets := append(c.issuer.secrets(), tokenOfAnn, tokenOfTom, "wrong-token-of-ann", clientSecret)
+	secrets := append(c.issuer.Secrets(), tokenOfAnn, tokenOfTom, "wrong-token-of-ann", issuertest.ClientSecret)
 	for _, kept := range b.client.Jar.Cookies(c.url()) {
 		secrets = append(secrets, kept.Value)
 	}

@@ -18,15 +18,16 @@ import (
 	"golang.org/x/oauth2"
 
 	"github.com/tripod-k8s/tripod/console/pages"
+	"github.com/tripod-k8s/tripod/console/signin/issuertest"
 	"github.com/tripod-k8s/tripod/internal/hop/roundtrip"
 )
 
 // inMemory is an issuer without a network, for the clock of synctest.
-func inMemory(t *testing.T, serve *testIssuer) *issuer {
-	serve.url = "https://login.example.com"
+func inMemory(t *testing.T, serve *issuertest.Issuer) *issuer {
+	serve.URL = "https://login.example.com"
 	secret := filepath.Join(t.TempDir(), "secret")
-	require.NoError(t, os.WriteFile(secret, []byte(clientSecret), 0o600))
-	i, err := newIssuer(OIDC{IssuerURL: serve.url, ClientID: clientID, ClientSecretFile: secret})
+	require.NoError(t, os.WriteFile(secret, []byte(issuertest.ClientSecret), 0o600))
+	i, err := newIssuer(OIDC{IssuerURL: serve.URL, ClientID: issuertest.ClientID, ClientSecretFile: secret})
 	require.NoError(t, err)
 	i.client.Transport = roundtrip.Func(func(req *http.Request) (*http.Response, error) {
 		answer := httptest.NewRecorder()
@@ -37,9 +38,9 @@ func inMemory(t *testing.T, serve *testIssuer) *issuer {
 }
 
 // signedIn returns what a session has after a login.
-func signedIn(t *testing.T, i *issuer, serve *testIssuer) *refreshed {
+func signedIn(t *testing.T, i *issuer, serve *issuertest.Issuer) *refreshed {
 	verifier := oauth2.GenerateVerifier()
-	serve.codes["code"] = map[string]any{
+	serve.Codes["code"] = map[string]any{
 		"nonce": "n", "challenge": oauth2.S256ChallengeFromVerifier(verifier), "redirect": "https://console.example.com" + callback,
 	}
 	r, err := i.exchange(t.Context(), "console.example.com", "code", login{"s", "n", verifier})
@@ -50,8 +51,8 @@ func signedIn(t *testing.T, i *issuer, serve *testIssuer) *refreshed {
 func TestTokensAreRefreshed(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		serve := newTestIssuer(t)
-		serve.lifetime = 10 * time.Minute
+		serve := issuertest.New(t)
+		serve.Lifetime = 10 * time.Minute
 		r := signedIn(t, inMemory(t, serve), serve)
 		token := func() string {
 			token, err := r.Token(t.Context())
@@ -67,43 +68,43 @@ func TestTokensAreRefreshed(t *testing.T) {
 		second := token()
 		assert.NotEqual(t, first, second)
 		assert.Equal(t, second, token())
-		assert.Equal(t, []string{"authorization_code", "refresh_token"}, serve.asked)
+		assert.Equal(t, []string{"authorization_code", "refresh_token"}, serve.Asked)
 
 		time.Sleep(9*time.Minute + time.Second)
-		serve.refuses = "server_error"
+		serve.Refuses = "server_error"
 		assert.Equal(t, second, token(), "it is still valid")
 		assert.Equal(t, second, token())
-		assert.Len(t, serve.asked, 3, "the issuer gets a pause")
-		serve.refuses = ""
+		assert.Len(t, serve.Asked, 3, "the issuer gets a pause")
+		serve.Refuses = ""
 		time.Sleep(time.Minute)
 		third := token()
 		assert.NotEqual(t, second, third, "the next try succeeds, for which the page has waited: the token was not valid any more")
 
 		time.Sleep(9*time.Minute + time.Second)
-		serve.user = "tom"
+		serve.User = "tom"
 		token()
-		serve.user = "ann"
-		asked := len(serve.asked)
+		serve.User = "ann"
+		asked := len(serve.Asked)
 		time.Sleep(time.Hour)
 		assert.Equal(t, third, token(), "a token of another user is not taken: the API server will refuse the one before, which ends the session")
-		assert.Len(t, serve.asked, asked, "and the console does not ask again")
+		assert.Len(t, serve.Asked, asked, "and the console does not ask again")
 	})
 }
 
 // TestAnIssuerThatNeverRefreshesEndsTheSession has the token expire. The API server then refuses it.
 func TestAnIssuerThatNeverRefreshesEndsTheSession(t *testing.T) {
 	t.Parallel()
-	for name, change := range map[string]func(*testIssuer){
-		"revoked":                 func(i *testIssuer) { i.refuses = "invalid_grant" },
-		"not for this client":     func(i *testIssuer) { i.refuses = "unauthorized_client" },
-		"of no kind that it has":  func(i *testIssuer) { i.refuses = "unsupported_grant_type" },
-		"without another one":     func(i *testIssuer) { i.omits = true },
-		"with a token of another": func(i *testIssuer) { i.user = "tom" },
+	for name, change := range map[string]func(*issuertest.Issuer){
+		"revoked":                 func(i *issuertest.Issuer) { i.Refuses = "invalid_grant" },
+		"not for this client":     func(i *issuertest.Issuer) { i.Refuses = "unauthorized_client" },
+		"of no kind that it has":  func(i *issuertest.Issuer) { i.Refuses = "unsupported_grant_type" },
+		"without another one":     func(i *issuertest.Issuer) { i.Omits = true },
+		"with a token of another": func(i *issuertest.Issuer) { i.User = "tom" },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				serve := newTestIssuer(t)
+				serve := issuertest.New(t)
 				r := signedIn(t, inMemory(t, serve), serve)
 				first, err := r.Token(t.Context())
 				require.NoError(t, err)
@@ -114,7 +115,7 @@ func TestAnIssuerThatNeverRefreshesEndsTheSession(t *testing.T) {
 					require.NoError(t, err)
 					assert.Equal(t, first, kept)
 				}
-				assert.Len(t, serve.asked, 2, "one login and one refresh")
+				assert.Len(t, serve.Asked, 2, "one login and one refresh")
 			})
 		})
 	}
@@ -125,8 +126,8 @@ func TestAnOutageOfTheIssuerEndsNoSession(t *testing.T) {
 	t.Parallel()
 	c := newTeam(t)
 	verifier := oauth2.GenerateVerifier()
-	c.issuer.set(func() {
-		c.issuer.codes["code"] = map[string]any{
+	c.issuer.Set(func() {
+		c.issuer.Codes["code"] = map[string]any{
 			"nonce": "n", "challenge": oauth2.S256ChallengeFromVerifier(verifier), "redirect": c.server.URL + callback,
 		}
 	})
@@ -146,7 +147,7 @@ func TestAnOutageOfTheIssuerEndsNoSession(t *testing.T) {
 	require.Equal(t, "oidc:ann", b.reads())
 	c.api.tokens()
 
-	c.issuer.set(func() { c.issuer.refuses = "temporarily_unavailable" })
+	c.issuer.Set(func() { c.issuer.Refuses = "temporarily_unavailable" })
 	expire()
 	for _, path := range []string{"/?q=settings", "/?q=kind:Pod", "/explain?verb=get&target=deployments.apps/front", "/saved"} {
 		response, body := b.get(path)
@@ -156,7 +157,7 @@ func TestAnOutageOfTheIssuerEndsNoSession(t *testing.T) {
 	}
 	assert.Empty(t, c.api.tokens(), "the API server would refuse the token, which would end the session")
 
-	c.issuer.set(func() { c.issuer.refuses = "" })
+	c.issuer.Set(func() { c.issuer.Refuses = "" })
 	expire() // else the issuer has a pause
 	assert.Equal(t, "oidc:ann", b.reads())
 }
@@ -165,7 +166,7 @@ func TestAnOutageOfTheIssuerEndsNoSession(t *testing.T) {
 func TestARefreshTokenIsKeptIfTheRestFails(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		serve := newTestIssuer(t)
+		serve := issuertest.New(t)
 		i := inMemory(t, serve)
 		r := signedIn(t, i, serve)
 		first, err := r.Token(t.Context())
@@ -174,12 +175,12 @@ func TestARefreshTokenIsKeptIfTheRestFails(t *testing.T) {
 			"another audience": func(claims map[string]any) { claims["aud"] = "other" },
 			"no subject":       func(claims map[string]any) { claims["sub"] = "" },
 		} {
-			serve.change = change
+			serve.Change = change
 			time.Sleep(2 * time.Hour)
 			_, err := r.Token(t.Context())
 			require.ErrorIs(t, err, errNotRefreshed, name)
 		}
-		serve.change = func(map[string]any) {}
+		serve.Change = func(map[string]any) {}
 		time.Sleep(refreshRetry)
 		second, err := r.Token(t.Context())
 		require.NoError(t, err)
@@ -191,7 +192,7 @@ func TestARefreshTokenIsKeptIfTheRestFails(t *testing.T) {
 func TestAPageWaitsForATokenThatIsNotValid(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		serve := newTestIssuer(t)
+		serve := issuertest.New(t)
 		i := inMemory(t, serve)
 		r := signedIn(t, i, serve)
 		first, err := r.Token(t.Context())

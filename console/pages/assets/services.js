@@ -9,7 +9,7 @@
   const retryAfter = 2000, answerTimeout = 40000;
   const live = document.getElementById("live"), lost = document.getElementById("lost");
   const news = document.getElementById("news"), pause = document.getElementById("pause");
-  let paused = false, asking = false, ended = false;
+  let paused = false, asking = null, ended = false;
 
   const alike = (a, b) => a.nodeType === b.nodeType && a.nodeName === b.nodeName && (a.id || "") === (b.id || "");
 
@@ -53,7 +53,8 @@
 
   function answered(request) {
     const next = request.status === 200 && request.response && request.response.getElementById("live");
-    asking = false;
+    asking = null;
+    if (paused) return;
     if (next) {
       if (next.dataset.news !== live.dataset.news) news.textContent = next.dataset.news;
       renew(live, next);
@@ -69,8 +70,7 @@
 
   function ask() {
     if (asking || ended || paused || document.hidden) return;
-    asking = true;
-    const request = new XMLHttpRequest();
+    const request = asking = new XMLHttpRequest();
     request.open("GET", "services/live?after=" + live.dataset.version);
     request.responseType = "document";
     request.timeout = answerTimeout;
@@ -82,6 +82,7 @@
   pause.addEventListener("click", () => {
     paused = !paused;
     pause.setAttribute("aria-pressed", String(paused));
+    if (paused && asking) asking.abort();
     ask();
   });
   document.addEventListener("visibilitychange", ask);

@@ -6,7 +6,6 @@ package console
 import (
 	"context"
 	"encoding/base64"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -370,7 +369,7 @@ func TestHostileTextRunsNoScript(t *testing.T) {
 	assert.Equal(t, "ConfigMap hostile - east - Tripod console", title)
 }
 
-// TestUpServesTheConsole has the console beside an instance, whose services it shows.
+// TestUpServesTheConsole has the console beside an instance, whose replicas it knows.
 func TestUpServesTheConsole(t *testing.T) {
 	path, err := chromium()
 	if err != nil {
@@ -380,32 +379,6 @@ func TestUpServesTheConsole(t *testing.T) {
 	require.NoError(t, err)
 	b := openAt(t, path, printedAddress(t, tripod.Process))
 	assert.Contains(t, b.text(), "You read as kubernetes-admin")
-	b.follow("Services", "Services")
-	headings := evaluate[[]string](b, `[...document.querySelectorAll("h2")].map(h => h.innerText)`)
-	assert.Equal(t, []string{"aggregator (1 of 1 ready)", "core (2 of 2 ready)", "extensions (1 of 1 ready)", "search (1 of 1 ready)", "etcd (1 of 1 ready)"}, headings)
-	var names []string
-	for _, row := range b.rows() {
-		names = append(names, strings.Fields(row)[0])
-	}
-	assert.Equal(t, []string{"aggregator-0", "core-0", "core-1", "extensions-0", "search-0", "etcd-0"}, names)
-	b.examine("services")
-	before := evaluate[string](b, `document.querySelector("main p").innerText`)
-	b.do(chromedp.Click(`//a[normalize-space()="keep refreshing"]`), chromedp.WaitVisible(`//a[normalize-space()="Stop refreshing"]`))
-	for range 3 { // it goes on by itself, and shows when
-		framework.Eventually(t, "the page is loaded again", func(ctx context.Context) error {
-			var now string
-			if now, err = chromedp.Run(b.ctx, chromedp.Text("main p")); err == nil && now == before {
-				err = errors.New("it is the same")
-			}
-			if err == nil {
-				before = now
-			}
-			return err
-		})
-	}
-	b.visit("services") // a click on the link could come between two pages
-	b.do(chromedp.WaitVisible(`//a[normalize-space()="keep refreshing"]`))
-
 	service, _ := b.explained("list", "pods", "shop", "", "")
 	assert.Equal(t, "core", service)
 	assert.Contains(t, b.text(), "names tripod-system/core.")

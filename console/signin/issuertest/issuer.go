@@ -1,7 +1,8 @@
 // Copyright The Tripod Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package signin
+// Package issuertest has an OpenID Connect issuer for tests. It signs its one user in without a question.
+package issuertest
 
 import (
 	"crypto/ecdsa"
@@ -17,7 +18,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"testing"
 	"time"
 
 	"github.com/go-jose/go-jose/v4"
@@ -26,62 +26,65 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
+// The client that the issuer knows.
 const (
-	clientID     = "console"
-	clientSecret = "secret-of-the-client"
+	ClientID     = "console"
+	ClientSecret = "secret-of-the-client"
 )
 
-// testIssuer is an OpenID Connect issuer at which a user is signed in already.
-type testIssuer struct {
-	t   testing.TB
-	url string
+// Issuer is an OpenID Connect issuer at which a user is signed in already. Set changes its fields while it serves.
+type Issuer struct {
+	// URL is where it serves, which it must know before.
+	URL string
 	key *ecdsa.PrivateKey
+	t   require.TestingT
 
 	mu   sync.Mutex
-	user string
-	// lifetime is that of tokens, and change changes their claims.
-	lifetime time.Duration
-	change   func(map[string]any)
-	// signer is another key than the one that is published, if it is set.
-	signer *ecdsa.PrivateKey
-	// refuses is the error of the token endpoint, if it is set.
-	refuses string
-	// omits is whether refreshes have no id_token.
-	omits bool
-	// endpoints are those that it publishes instead of its own.
-	endpoints map[string]string
-	// methods are how a client proves that it has the secret.
-	methods []string
-	// codes and refreshes are tokens that work once, with the claims of the id_token. A code has the challenge of its login.
-	codes, refreshes map[string]map[string]any
-	// issued are all secrets that left the issuer, and asked are the grants that were asked for.
-	issued, asked []string
+	User string
+	// Lifetime is that of tokens, and Change changes their claims.
+	Lifetime time.Duration
+	Change   func(map[string]any)
+	// Signer is another key than the one that is published, if it is set.
+	Signer *ecdsa.PrivateKey
+	// Refuses is the error of the token endpoint, if it is set.
+	Refuses string
+	// Omits is whether refreshes have no id_token.
+	Omits bool
+	// Endpoints are those that it publishes instead of its own.
+	Endpoints map[string]string
+	// Methods are how a client proves that it has the secret.
+	Methods []string
+	// Codes and Refreshes are tokens that work once, with the claims of the id_token. A code has the challenge of its login.
+	Codes, Refreshes map[string]map[string]any
+	// Asked are the grants that were asked for, and issued are all secrets that left the issuer.
+	Asked, issued []string
 }
 
-func newTestIssuer(t testing.TB) *testIssuer {
+// New returns an issuer, which needs a URL before it serves. A request that no client should send fails the test.
+func New(t require.TestingT) *Issuer {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	require.NoError(t, err)
-	return &testIssuer{
-		t: t, key: key, user: "ann", lifetime: time.Hour, change: func(map[string]any) {},
-		codes: map[string]map[string]any{}, refreshes: map[string]map[string]any{},
+	return &Issuer{
+		t: t, key: key, User: "ann", Lifetime: time.Hour, Change: func(map[string]any) {},
+		Codes: map[string]map[string]any{}, Refreshes: map[string]map[string]any{},
 	}
 }
 
-// set changes the issuer.
-func (i *testIssuer) set(change func()) {
+// Set changes the issuer.
+func (i *Issuer) Set(change func()) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	change()
 }
 
-// secrets returns what must be in no log.
-func (i *testIssuer) secrets() []string {
+// Secrets returns what must be in no log.
+func (i *Issuer) Secrets() []string {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	return slices.Clone(i.issued)
 }
 
-func (i *testIssuer) ServeHTTP(w http.ResponseWriter, req *http.Request) {
+func (i *Issuer) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	w.Header().Set("Content-Type", "application/json")
@@ -89,10 +92,10 @@ func (i *testIssuer) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	switch req.URL.Path {
 	case "/.well-known/openid-configuration":
 		metadata := map[string]any{
-			"issuer": i.url, "authorization_endpoint": i.url + "/authorize", "token_endpoint": i.url + "/token", "jwks_uri": i.url + "/keys",
-			"id_token_signing_alg_values_supported": []string{"ES256"}, "token_endpoint_auth_methods_supported": i.methods,
+			"issuer": i.URL, "authorization_endpoint": i.URL + "/authorize", "token_endpoint": i.URL + "/token", "jwks_uri": i.URL + "/keys",
+			"id_token_signing_alg_values_supported": []string{"ES256"}, "token_endpoint_auth_methods_supported": i.Methods,
 		}
-		for name, endpoint := range i.endpoints {
+		for name, endpoint := range i.Endpoints {
 			metadata[name] = endpoint
 		}
 		answer = metadata
@@ -113,39 +116,39 @@ func (i *testIssuer) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 }
 
 // authorize sends the browser back with a code.
-func (i *testIssuer) authorize(w http.ResponseWriter, req *http.Request) {
+func (i *Issuer) authorize(w http.ResponseWriter, req *http.Request) {
 	given := req.URL.Query()
 	for name, want := range map[string]string{
-		"response_type": "code", "client_id": clientID, "scope": "openid groups", "code_challenge_method": "S256",
+		"response_type": "code", "client_id": ClientID, "scope": "openid groups", "code_challenge_method": "S256",
 	} {
 		assert.Equal(i.t, want, given.Get(name), name)
 	}
 	assert.Greater(i.t, len(given.Get("state")), 40)
 	assert.Greater(i.t, len(given.Get("nonce")), 40)
-	code := newSecret()
-	i.codes[code] = map[string]any{"nonce": given.Get("nonce"), "challenge": given.Get("code_challenge"), "redirect": given.Get("redirect_uri")}
+	code := rand.Text()
+	i.Codes[code] = map[string]any{"nonce": given.Get("nonce"), "challenge": given.Get("code_challenge"), "redirect": given.Get("redirect_uri")}
 	i.issued = append(i.issued, code)
 	back := url.Values{"code": {code}, "state": {given.Get("state")}}
 	http.Redirect(w, req, given.Get("redirect_uri")+"?"+back.Encode(), http.StatusSeeOther)
 }
 
 // grant answers a request for tokens.
-func (i *testIssuer) grant(req *http.Request) (code int, answer any) {
+func (i *Issuer) grant(req *http.Request) (code int, answer any) {
 	id, secret, byHeader := req.BasicAuth()
 	if !byHeader {
 		id, secret = req.PostFormValue("client_id"), req.PostFormValue("client_secret")
 	}
-	if id != clientID || secret != clientSecret || byHeader == slices.Contains(i.methods, "client_secret_post") {
+	if id != ClientID || secret != ClientSecret || byHeader == slices.Contains(i.Methods, "client_secret_post") {
 		return http.StatusUnauthorized, map[string]string{"error": "invalid_client"}
 	}
 	kind := req.PostFormValue("grant_type")
-	i.asked = append(i.asked, kind)
-	if i.refuses != "" {
-		return http.StatusBadRequest, map[string]string{"error": i.refuses}
+	i.Asked = append(i.Asked, kind)
+	if i.Refuses != "" {
+		return http.StatusBadRequest, map[string]string{"error": i.Refuses}
 	}
-	all, key := i.codes, req.PostFormValue("code")
+	all, key := i.Codes, req.PostFormValue("code")
 	if kind == "refresh_token" {
-		all, key = i.refreshes, req.PostFormValue("refresh_token")
+		all, key = i.Refreshes, req.PostFormValue("refresh_token")
 	}
 	of := all[key]
 	delete(all, key)
@@ -158,24 +161,24 @@ func (i *testIssuer) grant(req *http.Request) (code int, answer any) {
 			return http.StatusBadRequest, map[string]string{"error": "invalid_grant"}
 		}
 	}
-	refresh := newSecret()
-	i.refreshes[refresh] = map[string]any{"nonce": of["nonce"]}
+	refresh := rand.Text()
+	i.Refreshes[refresh] = map[string]any{"nonce": of["nonce"]}
 	token := i.sign(of["nonce"])
 	i.issued = append(i.issued, refresh, token)
-	if i.omits {
+	if i.Omits {
 		return http.StatusOK, map[string]any{"access_token": "unused", "token_type": "Bearer", "expires_in": 60, "refresh_token": refresh}
 	}
 	return http.StatusOK, map[string]any{"access_token": "unused", "token_type": "Bearer", "expires_in": 60, "refresh_token": refresh, "id_token": token}
 }
 
-func (i *testIssuer) sign(nonce any) string {
+func (i *Issuer) sign(nonce any) string {
 	claims := map[string]any{
-		"iss": i.url, "sub": i.user, "aud": clientID, "nonce": nonce, "exp": time.Now().Add(i.lifetime).Unix(), "iat": time.Now().Unix(), "jti": newSecret(),
+		"iss": i.URL, "sub": i.User, "aud": ClientID, "nonce": nonce, "exp": time.Now().Add(i.Lifetime).Unix(), "iat": time.Now().Unix(), "jti": rand.Text(),
 	}
-	i.change(claims)
+	i.Change(claims)
 	key := i.key
-	if i.signer != nil {
-		key = i.signer
+	if i.Signer != nil {
+		key = i.Signer
 	}
 	signer, err := jose.NewSigner(jose.SigningKey{Algorithm: jose.ES256, Key: jose.JSONWebKey{Key: key, KeyID: "one"}}, nil)
 	require.NoError(i.t, err)
@@ -184,8 +187,8 @@ func (i *testIssuer) sign(nonce any) string {
 	return token
 }
 
-// userOf returns the user of an id_token, as an API server would that trusts the issuer.
-func userOf(token string) (string, error) {
+// UserOf returns the user of an id_token, as an API server would that trusts the issuer.
+func UserOf(token string) (string, error) {
 	if strings.Count(token, ".") != 2 {
 		return "", fmt.Errorf("%q is not a JWT", token)
 	}
