@@ -48,6 +48,8 @@ type Issuer struct {
 	Signer *ecdsa.PrivateKey
 	// Refuses is the error of the token endpoint, if it is set.
 	Refuses string
+	// Denies is the error with which the browser comes back in place of a code, if it is set.
+	Denies string
 	// Omits is whether refreshes have no id_token.
 	Omits bool
 	// Endpoints are those that it publishes instead of its own.
@@ -125,6 +127,11 @@ func (i *Issuer) authorize(w http.ResponseWriter, req *http.Request) {
 	}
 	assert.Greater(i.t, len(given.Get("state")), 40)
 	assert.Greater(i.t, len(given.Get("nonce")), 40)
+	if i.Denies != "" {
+		back := url.Values{"error": {i.Denies}, "state": {given.Get("state")}}
+		http.Redirect(w, req, given.Get("redirect_uri")+"?"+back.Encode(), http.StatusSeeOther)
+		return
+	}
 	code := rand.Text()
 	i.Codes[code] = map[string]any{"nonce": given.Get("nonce"), "challenge": given.Get("code_challenge"), "redirect": given.Get("redirect_uri")}
 	i.issued = append(i.issued, code)

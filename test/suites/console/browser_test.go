@@ -58,6 +58,8 @@ type browser struct {
 	// faults are what no page may do: dialogs, errors, and requests of other servers.
 	faults []string
 	home   string
+	// issuer is the one server besides at which a page may send the browser, if it is not empty.
+	issuer string
 }
 
 var address = regexp.MustCompile(`http://127\.0\.0\.1:\d+/\w+/sign-in\?token=\w+`)
@@ -131,7 +133,7 @@ func (b *browser) listen(event any) {
 	case *cdpruntime.EventExceptionThrown:
 		b.faults = append(b.faults, "an exception: "+event.ExceptionDetails.Text)
 	case *network.EventRequestWillBeSent:
-		if !strings.HasPrefix(event.Request.URL, b.home) {
+		if !strings.HasPrefix(event.Request.URL, b.home) && (b.issuer == "" || !strings.HasPrefix(event.Request.URL, b.issuer+"/")) {
 			b.faults = append(b.faults, "a request of "+event.Request.URL)
 		}
 	}

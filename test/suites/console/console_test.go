@@ -37,6 +37,8 @@ var (
 	east *framework.Stock
 	// administrator is the kubeconfig of one.
 	administrator string
+	// issuer is one whose users the hub accepts.
+	issuer *loginIssuer
 	// noAccounts lets pods be created without the controllers that make service accounts.
 	noAccounts = []string{"--disable-admission-plugins=ServiceAccount"}
 )
@@ -52,8 +54,11 @@ func TestMain(m *testing.M) {
 		if east, err = env.StartStock(ctx, framework.StockOptions{Args: noAccounts}); err != nil {
 			return err
 		}
+		if issuer, err = startIssuer(env.Dir); err != nil {
+			return err
+		}
 		fleet, err = env.StartFleet(ctx, framework.FleetOptions{Replicas: []framework.ReplicaOptions{
-			{Name: "core-0", Args: noAccounts}, {Name: "extensions-0"}, {Name: "aggregator-0"},
+			{Name: "core-0", Args: append(issuer.flags(), noAccounts...)}, {Name: "extensions-0"}, {Name: "aggregator-0"},
 			{Name: "search-0", Binary: env.Binary("tripod-search"), Args: []string{
 				"--database=sqlite:" + filepath.Join(env.Dir, "search.db"), "--member-allow=loopback", "--history-ttl=1h",
 			}},
@@ -382,7 +387,7 @@ func TestUpServesTheConsole(t *testing.T) {
 	service, _ := b.explained("list", "pods", "shop", "", "")
 	assert.Equal(t, "core", service)
 	assert.Contains(t, b.text(), "names tripod-system/core.")
-	assert.Equal(t, []string{"core-0 ready", "core-1 ready"}, evaluate[[]string](b,
+	assert.Equal(t, []string{"core-0 serving", "core-1 serving"}, evaluate[[]string](b,
 		`[...document.querySelectorAll("tbody tr")].map(r => r.cells[0].innerText + " " + r.cells[1].innerText)`))
 
 	require.NoError(t, tripod.Process.Signal(syscall.SIGINT))

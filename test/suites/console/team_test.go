@@ -49,21 +49,18 @@ func tokenOf(t *testing.T, account string) string {
 	return made.Status.Token
 }
 
-// TestATeamSignsIn has a user sign in to `tripod console serve` with a token, come from another site, and sign out.
-func TestATeamSignsIn(t *testing.T) {
-	path, err := chromium()
-	if err != nil {
-		t.Skip(err)
-	}
+// serveTeam starts `tripod console serve`, and returns its host.
+func serveTeam(t *testing.T, args ...string) (process *framework.Process, host string) {
+	t.Helper()
 	port, err := framework.FreePort()
 	require.NoError(t, err)
-	host := net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
-	process, err := environment.Start(framework.Command{
-		Name: framework.UniqueName("console"), Path: environment.Binary("tripod"), Args: []string{
+	host = net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
+	process, err = environment.Start(framework.Command{
+		Name: framework.UniqueName("console"), Path: environment.Binary("tripod"), Args: append([]string{
 			"console", "serve", "--server", fleet.URL, "--certificate-authority", fleet.CAFile(), "--host", host,
 			"--bind-address", "127.0.0.1", "--secure-port", strconv.Itoa(port),
 			"--tls-cert-file", filepath.Join(fleet.PKI, "apiserver.crt"), "--tls-private-key-file", filepath.Join(fleet.PKI, "apiserver.key"),
-		},
+		}, args...),
 	})
 	require.NoError(t, err)
 	framework.Eventually(t, "the console serves", func(ctx context.Context) error {
@@ -73,6 +70,16 @@ func TestATeamSignsIn(t *testing.T) {
 		}
 		return err
 	})
+	return process, host
+}
+
+// TestATeamSignsIn has a user sign in to `tripod console serve` with a token, come from another site, and sign out.
+func TestATeamSignsIn(t *testing.T) {
+	path, err := chromium()
+	if err != nil {
+		t.Skip(err)
+	}
+	process, host := serveTeam(t)
 	account := framework.UniqueName("reader")
 	token := tokenOf(t, account)
 
