@@ -9,9 +9,12 @@
 //
 //   - [github.com/tripod-k8s/tripod/console/access] admits requests of the caller's own browser, and
 //     [github.com/tripod-k8s/tripod/console/signin] those of users who have signed in.
-//   - [github.com/tripod-k8s/tripod/console/pages] has the views, and writes HTML without scripts.
+//   - [github.com/tripod-k8s/tripod/console/pages] has the views, and writes HTML without scripts, but for
+//     one page.
+//   - [github.com/tripod-k8s/tripod/console/live] follows the instance that this page shows.
 //   - [github.com/tripod-k8s/tripod/console/query] turns the text of the search box into parameters of search.
 //   - [github.com/tripod-k8s/tripod/console/searchclient] reads the API server, and sends nothing that could change an object.
 //
-// Each name and value of a cluster is hostile text. html/template escapes it, and the Content-Security-Policy forbids all scripts.
+// Each name and value of a cluster is hostile text. html/template escapes it, and the Content-Security-Policy forbids all scripts
+// but that of the page of services, which cannot write HTML.
 package console

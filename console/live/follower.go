@@ -101,7 +101,8 @@ func (f *Follower) paint(o *up.Observation, watched bool) {
 			p.Since = f.picture.Since
 		}
 	}
-	f.count(o)
+	known := directoryOf(o.Processes)
+	f.count(o, known)
 	if o.LastEvent < f.lastEvent { // another instance, which has begun anew
 		f.timeline = timeline{}
 	}
@@ -111,7 +112,7 @@ func (f *Follower) paint(o *up.Observation, watched bool) {
 	f.lastEvent = o.LastEvent
 	var ordered []string
 	present := map[string]bool{}
-	for _, r := range f.replicas(o) {
+	for _, r := range f.replicas(o, known) {
 		f.timeline.set(f.began(&r, o.Time), r.Name, r.State, "")
 		r.Since = f.timeline.since(r.Name)
 		present[r.Name] = true
@@ -143,18 +144,27 @@ func (f *Follower) began(r *Replica, now time.Time) time.Time {
 	return later(r.Started, now.Add(-Covers))
 }
 
-// nameAt returns the name of the replica of a backend at an endpoint: that of its process, or the endpoint if the instance has none there.
-func nameAt(o *up.Observation, backend, endpoint string) string {
-	for i := range o.Processes {
-		if s := &o.Processes[i]; s.Component == backend && s.Address == "https://"+endpoint {
-			return s.Replica
-		}
+// directory has the names of processes by component and endpoint.
+type directory map[[2]string]string
+
+func directoryOf(processes []process.Status) directory {
+	d := make(directory, len(processes))
+	for i := range processes {
+		d[[2]string{processes[i].Component, strings.TrimPrefix(processes[i].Address, "https://")}] = processes[i].Replica
 	}
-	return backend + " at " + endpoint
+	return d
+}
+
+// name returns that of the replica of a backend at an endpoint: that of its process, or the endpoint if the instance has none there.
+func (d directory) name(backend, endpoint string) (name string, isProcess bool) {
+	if name, isProcess = d[[2]string{backend, endpoint}]; isProcess {
+		return name, true
+	}
+	return backend + " at " + endpoint, false
 }
 
 // count adds what has grown to the counters of replicas, and of aggregators.
-func (f *Follower) count(o *up.Observation) {
+func (f *Follower) count(o *up.Observation, known directory) {
 	of := func(name string) *counters {
 		if f.counters[name] == nil {
 			f.counters[name] = &counters{}
@@ -186,9 +196,10 @@ func (f *Follower) count(o *up.Observation) {
 			if !seen {
 				before = *now // how much of it is new is not known
 			}
-			of(nameAt(o, now.Backend, now.Endpoint)).addRequests(now, &before)
-			if name := aggregators[view.Address]; name != "" {
-				of(name).addRequests(now, &before)
+			name, _ := known.name(now.Backend, now.Endpoint)
+			of(name).addRequests(now, &before)
+			if sender := aggregators[view.Address]; sender != "" {
+				of(sender).addRequests(now, &before)
 			}
 		}
 	}
@@ -199,7 +210,7 @@ func (f *Follower) count(o *up.Observation) {
 }
 
 // replicas returns those of processes, and others that aggregators know.
-func (f *Follower) replicas(o *up.Observation) []Replica {
+func (f *Follower) replicas(o *up.Observation, known directory) []Replica {
 	var all []Replica
 	states := map[string]map[State]int{}
 	loads := map[string][2]int64{}
@@ -208,7 +219,7 @@ func (f *Follower) replicas(o *up.Observation) []Replica {
 		view := &o.Aggregators[i]
 		for k := range view.Replicas {
 			r := &view.Replicas[k]
-			name := nameAt(o, r.Backend, r.Endpoint)
+			name, isProcess := known.name(r.Backend, r.Endpoint)
 			_, seen := loads[name]
 			loads[name] = [2]int64{loads[name][0] + r.InFlight, loads[name][1] + r.Watches}
 			loads[view.Address] = [2]int64{loads[view.Address][0] + r.InFlight, loads[view.Address][1] + r.Watches}
@@ -218,7 +229,7 @@ func (f *Follower) replicas(o *up.Observation) []Replica {
 				}
 				states[name][State(r.State)]++
 			}
-			if !seen && strings.HasSuffix(name, " at "+r.Endpoint) {
+			if !seen && !isProcess {
 				others = append(others, Replica{Service: r.Backend, Name: name, Address: "https://" + r.Endpoint, Restarts: -1})
 			}
 		}

@@ -16,6 +16,7 @@ import (
 	"sync"
 	"time"
 	"unicode"
+	"unicode/utf8"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
@@ -221,16 +222,31 @@ func (c *console) whoReads(req *http.Request) string {
 func visible(text string) string {
 	var out strings.Builder
 	out.Grow(len(text))
-	for _, r := range text {
-		switch {
-		case r == '\n' || r == '\t' || r >= ' ' && r < 0x7f:
-			out.WriteRune(r)
-		case unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp, unicode.Other_Default_Ignorable_Code_Point,
-			unicode.Variation_Selector):
-			fmt.Fprintf(&out, "[U+%04X]", r)
-		default:
-			out.WriteRune(r)
+	from := 0
+	for at, r := range text {
+		if isVisible(r, text[at:]) {
+			continue
 		}
+		out.WriteString(text[from:at])
+		if r == utf8.RuneError { // bytes that are no character
+			out.WriteRune(r)
+			from = at + 1
+			continue
+		}
+		fmt.Fprintf(&out, "[U+%04X]", r)
+		from = at + utf8.RuneLen(r)
 	}
+	out.WriteString(text[from:])
 	return out.String()
+}
+
+// isVisible returns whether the character at the begin of a text is seen as it is.
+func isVisible(r rune, text string) bool {
+	switch {
+	case r == '\n' || r == '\t' || r >= ' ' && r < 0x7f:
+		return true
+	case r == utf8.RuneError:
+		return strings.HasPrefix(text, string(utf8.RuneError))
+	}
+	return !unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp, unicode.Other_Default_Ignorable_Code_Point, unicode.Variation_Selector)
 }

@@ -66,13 +66,13 @@ type shownReplica struct {
 // shownLane is the states of a replica as boxes, in units of a second from the left.
 type shownLane struct {
 	Replica, Text string
-	Boxes         []box
+	// Story names the latest states, for those who do not see the boxes.
+	Story string
+	Boxes []boxes
 }
 
-type box struct {
-	X, Width      int
-	Kind, Tooltip string
-}
+// boxes are those of a kind of states, as the path of a drawing.
+type boxes struct{ Kind, Path string }
 
 type shownChange struct{ At, Replica, Text string }
 
@@ -165,25 +165,46 @@ func showReplica(r *live.Replica, now time.Time) shownReplica {
 	return s
 }
 
+// maxStory is how many states the story of a lane has.
+const maxStory = 20
+
+// places are the top and the height of boxes, so that states differ without colours.
+var places = map[live.Kind][2]int{live.Good: {5, 2}, live.Reserved: {2, 8}, live.Bad: {0, 12}}
+
 // showLane turns states into boxes. Their places are multiples of some seconds, so that most of them stay between two pictures.
 func showLane(lane live.Lane, now time.Time) shownLane {
 	const step = 5
 	width := int(live.Covers / time.Second)
 	place := func(t time.Time) int { return max(0, width-int(now.Sub(t).Seconds())/step*step) }
 	shown := shownLane{Replica: lane.Replica}
+	paths := map[live.Kind]*strings.Builder{}
+	var story []string
 	for i, span := range lane.Spans {
 		end := width
 		if i+1 < len(lane.Spans) {
 			end = place(lane.Spans[i+1].From)
 		}
-		x := place(span.From)
-		// A state of a moment can be seen, too.
-		b := box{X: min(x, width-step), Width: max(end-x, step), Kind: string(span.State.Kind()), Tooltip: string(span.State) + " from " + clock(span.From)}
-		if x == 0 {
-			b.Tooltip = string(span.State) + " at the begin"
+		x, kind := min(place(span.From), width-step), span.State.Kind()
+		if paths[kind] == nil {
+			paths[kind] = &strings.Builder{}
 		}
-		shown.Boxes = append(shown.Boxes, b)
+		// A state of a moment can be seen, too.
+		wide := max(end-x, step)
+		fmt.Fprintf(paths[kind], "M%d %dh%dv%dh-%dz", x, places[kind][0], wide, places[kind][1], wide)
+		switch {
+		case i < len(lane.Spans)-maxStory:
+		case x == 0:
+			story = append(story, string(span.State)+" at the begin")
+		default:
+			story = append(story, string(span.State)+" from "+clock(span.From))
+		}
 	}
+	for _, kind := range []live.Kind{live.Good, live.Reserved, live.Bad} {
+		if path := paths[kind]; path != nil {
+			shown.Boxes = append(shown.Boxes, boxes{string(kind), path.String()})
+		}
+	}
+	shown.Story = strings.Join(story, ", ")
 	if n := len(lane.Spans); n > 0 {
 		shown.Text = string(lane.Spans[n-1].State)
 		if n > 1 {

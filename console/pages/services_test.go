@@ -126,9 +126,8 @@ func TestALaneHasBoxesInItsFrame(t *testing.T) {
 	lane := showLane(live.Lane{Replica: "core-0", Spans: []live.Span{
 		{From: now.Add(-time.Hour), State: live.Serving}, {From: now.Add(-10 * time.Minute), State: live.Gone}, {From: now, State: live.Serving},
 	}}, now)
-	assert.Equal(t, []box{
-		{0, 300, "good", "serving at the begin"}, {300, 600, "bad", "gone from " + clock(now.Add(-10*time.Minute))}, {895, 5, "good", "serving from " + clock(now)},
-	}, lane.Boxes)
+	assert.Equal(t, []boxes{{"good", "M0 5h300v2h-300zM895 5h5v2h-5z"}, {"bad", "M300 0h600v12h-600z"}}, lane.Boxes)
+	assert.Equal(t, "serving at the begin, gone from "+clock(now.Add(-10*time.Minute))+", serving from "+clock(now), lane.Story)
 	assert.Equal(t, "serving since "+clock(now), lane.Text)
 }
 
