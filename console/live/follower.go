@@ -19,7 +19,7 @@ import (
 const (
 	// interval is the time between two pictures.
 	interval = time.Second
-	// pause is how long nobody watched until the follower begins to watch anew.
+	// pause is the time without requests after which the follower begins to watch anew.
 	pause = 10 * time.Second
 	// maxReplicas bounds what is remembered.
 	maxReplicas = 500
@@ -28,7 +28,7 @@ const (
 // Source returns the state of an instance, with the events after a number.
 type Source func(ctx context.Context, after int64) (*up.Observation, error)
 
-// Follower follows an instance while somebody asks for pictures.
+// Follower follows an instance while pages ask for pictures.
 type Follower struct {
 	source Source
 	// turn is taken by the one who uses the rest.
@@ -50,10 +50,12 @@ type way struct{ aggregator, backend, endpoint string }
 
 // New returns a follower of the instance that a source describes.
 func New(source Source) *Follower {
-	return &Follower{source: source, turn: make(chan struct{}, 1), ways: map[way]up.ReplicaView{}, counters: map[string]*counters{}, ready: readiness{}}
+	return &Follower{
+		source: source, turn: make(chan struct{}, 1), ways: map[way]up.ReplicaView{}, counters: map[string]*counters{}, ready: readiness{},
+	}
 }
 
-// Next returns a picture that is not older than a second, and has another version than the one that the caller knows. It waits for that. The
+// Next returns a picture that is not older than a second, and has another version than the one that the caller has. It waits for that. The
 // error is that of the source if there is no picture yet, or that of the context.
 func (f *Follower) Next(ctx context.Context, known int64) (*Picture, error) {
 	select {
@@ -135,8 +137,8 @@ func (f *Follower) paint(o *up.Observation, watched bool) {
 	f.picture = p
 }
 
-// began returns when a replica got its state. The instance has sent all events of the time that the timeline covers. So a process without one
-// has been ready for so long.
+// began returns when a replica got its state. The instance has sent all events of the time that the timeline covers. So a process without
+// an event has been ready for so long.
 func (f *Follower) began(r *Replica, now time.Time) time.Time {
 	if f.timeline.seen(r.Name) || r.State.Kind() != Good || r.Started.IsZero() {
 		return now

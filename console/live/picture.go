@@ -9,7 +9,7 @@ import (
 	"github.com/tripod-k8s/tripod/local/up"
 )
 
-// Picture is an instance at a moment. Nobody changes it.
+// Picture is an instance at a moment. It does not change.
 type Picture struct {
 	// Version differs between two pictures.
 	Version int64
@@ -35,7 +35,7 @@ type Service struct {
 	Replicas []Replica
 	// Rate is that of its requests per second.
 	Rate Number
-	// Serving is how many replicas get requests without a reservation.
+	// Serving is how many replicas are of the kind Good.
 	Serving int
 }
 

@@ -38,7 +38,7 @@ func (t *timeline) set(at time.Time, replica string, state State, text string) {
 		last := &spans[len(spans)-1]
 		switch {
 		case last.State == state:
-		case last.State.Kind() == Good && state.Kind() == Good: // an aggregator sees what the instance knew
+		case last.State.Kind() == Good && state.Kind() == Good: // the first view of an aggregator is no change
 			last.State = state
 			return
 		default:

@@ -155,14 +155,21 @@ func showReplica(r *live.Replica, now time.Time) shownReplica {
 	if r.Differs {
 		s.Settings = "differ"
 	}
-	var brief []string
-	for _, part := range [][2]string{{s.Rate, ""}, {s.Share, ""}, {s.InFlight, " in flight"}, {s.Watches, " watches"}, {s.CPU, " CPU"}, {s.Memory, ""}} {
+	s.Brief = s.brief()
+	return s
+}
+
+// brief returns the numbers that a replica has in the picture.
+func (s *shownReplica) brief() string {
+	var parts []string
+	for _, part := range [][2]string{
+		{s.Rate, ""}, {s.Share, ""}, {s.InFlight, " in flight"}, {s.Watches, " watches"}, {s.CPU, " CPU"}, {s.Memory, ""},
+	} {
 		if part[0] != "" {
-			brief = append(brief, part[0]+part[1])
+			parts = append(parts, part[0]+part[1])
 		}
 	}
-	s.Brief = strings.Join(brief, " · ")
-	return s
+	return strings.Join(parts, " · ")
 }
 
 // maxStory is how many states the story of a lane has.

@@ -117,7 +117,7 @@ type instance struct {
 	// listener also gets the lines while the instance is scaled.
 	listener func(line string)
 
-	// events and observer are for those who watch the instance.
+	// events and observer are for clients that observe the instance.
 	events   events
 	observer observer
 }

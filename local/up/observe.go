@@ -98,7 +98,10 @@ const etcdMetric = "grpc_server_handled_total"
 // differencesPaths are those at which an aggregator names differences between replicas.
 var differencesPaths = []string{"/readyz/same-settings", "/readyz/same-configuration"}
 
-// observer asks aggregators and etcd while somebody watches. It remembers answers, so that many who watch cost what one does.
+// trustOf returns how a client with a certificate reaches servers of an authority.
+type trustOf func(authority, certificate string) (*tls.Config, error)
+
+// observer asks aggregators and etcd when a client asks the instance. It remembers answers, so that many clients cost what one does.
 type observer struct {
 	mu sync.Mutex
 	// clients are of the administrator, by the certificate authority of the server.
@@ -132,7 +135,7 @@ func (i *instance) observe(ctx context.Context, after int64) *Observation {
 }
 
 // ask renews what is old. The caller holds the lock.
-func (o *observer) ask(ctx context.Context, statuses []process.Status, trust func(authority, certificate string) (*tls.Config, error)) {
+func (o *observer) ask(ctx context.Context, statuses []process.Status, trust trustOf) {
 	ctx, cancel := context.WithTimeout(ctx, viewTimeout)
 	defer cancel()
 	var aggregators, etcds []string
@@ -219,8 +222,8 @@ func (o *observer) due(aggregators []string, now time.Time) []string {
 	return old
 }
 
-// client returns the one for servers of an authority. Its connections end soon after nobody watches any more.
-func (o *observer) client(authority, certificate string, trust func(authority, certificate string) (*tls.Config, error)) (*http.Client, error) {
+// client returns the one for servers of an authority. Its connections end soon after the last question.
+func (o *observer) client(authority, certificate string, trust trustOf) (*http.Client, error) {
 	if client := o.clients[authority]; client != nil {
 		return client, nil
 	}
