@@ -51,8 +51,19 @@ type resultColumn struct {
 
 type resultRow struct {
 	identity
-	Cells  []string
-	labels map[string]string
+	// plurals are other resources that the object may have: clusters may serve one kind under several.
+	plurals []string
+	Cells   []string
+	labels  map[string]string
+}
+
+// Link is that of the object's page, which looks for the object under all plurals.
+func (r *resultRow) Link() string {
+	link := r.identity.Link()
+	if len(r.plurals) > 0 {
+		link += "&" + url.Values{pluralParameter: r.plurals}.Encode()
+	}
+	return link
 }
 
 // find asks search for a page.
@@ -171,14 +182,18 @@ type collectionAnswer struct {
 	Items     []metav1.PartialObjectMetadata `json:"items"`
 }
 
-// resource returns that of an object. Each object has its own version, and a page one of each kind.
-func (a *collectionAnswer) resource(kind schema.GroupVersionKind) string {
+// resources returns those of the kind of an object. Each object has its own version, and a page one of each kind.
+func (a *collectionAnswer) resources(kind schema.GroupVersionKind) (first string, others []string) {
 	for _, t := range a.ResourceTypes {
-		if t.GroupKind() == kind.GroupKind() {
-			return t.Resource
+		switch {
+		case t.GroupKind() != kind.GroupKind() || t.Resource == first || slices.Contains(others, t.Resource):
+		case first == "":
+			first = t.Resource
+		case len(others) < maxPlurals:
+			others = append(others, t.Resource)
 		}
 	}
-	return ""
+	return first, others
 }
 
 // collection reads objects of several kinds.
@@ -198,10 +213,11 @@ func (c *console) collection(ctx context.Context, r *results) error {
 		object := &page.Items[i]
 		kind := object.GroupVersionKind()
 		cluster := object.Annotations[v1beta1.ClusterAnnotation]
+		resource, plurals := page.resources(kind)
 		r.Rows = append(r.Rows, resultRow{
-			identity: identity{cluster, kind.Group, kind.Version, page.resource(kind), object.Namespace, object.Name},
-			Cells:    []string{cluster, object.Namespace, kindText(kind), object.Name, ageOf(object.CreationTimestamp.Time)},
-			labels:   object.Labels,
+			identity: identity{cluster, kind.Group, kind.Version, resource, object.Namespace, object.Name}, plurals: plurals,
+			Cells:  []string{cluster, object.Namespace, kindText(kind), object.Name, ageOf(object.CreationTimestamp.Time)},
+			labels: object.Labels,
 		})
 	}
 	return nil

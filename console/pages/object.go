@@ -17,6 +17,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/tripod-k8s/tripod/console/searchclient"
 	"github.com/tripod-k8s/tripod/services/search/apis/search/v1beta1"
 )
 
@@ -52,11 +53,12 @@ func (c *console) object(req *http.Request) (model, error) {
 	if err != nil {
 		return nil, err
 	}
-	page := &objectPage{identity: id, Past: values.Get("at")}
-	content, err := c.get(req.Context(), id, page.Past)
+	page := &objectPage{Past: values.Get("at")}
+	content, id, err := c.getUnder(req.Context(), id, values[pluralParameter], page.Past)
 	if err != nil {
 		return nil, err
 	}
+	page.identity = id
 	page.describe(content)
 	loading, ctx := errgroup.WithContext(req.Context())
 	notes := make([]string, 3)
@@ -82,6 +84,32 @@ func (c *console) object(req *http.Request) (model, error) {
 	}
 	page.Notes = append(page.Notes, slices.DeleteFunc(notes, func(note string) bool { return note == "" })...)
 	return page, nil
+}
+
+const (
+	// pluralParameter has other resources under which an object may be found, and maxPlurals bounds them.
+	pluralParameter = "or"
+	maxPlurals      = 4
+)
+
+// getUnder reads an object, under another plural if its cluster does not have it under the first one.
+func (c *console) getUnder(ctx context.Context, id identity, plurals []string, at string) (*loaded, identity, error) {
+	content, err := c.get(ctx, id, at)
+	for _, plural := range plurals[:min(len(plurals), maxPlurals)] {
+		if missing := (*searchclient.Error)(nil); !errors.As(err, &missing) || missing.Code != http.StatusNotFound {
+			break
+		}
+		other, invalid := id, error(nil)
+		other.Resource = plural
+		if other, invalid = identityOf(other.values()); invalid != nil {
+			return nil, id, invalid
+		}
+		found, failed := c.get(ctx, other, at)
+		if failed == nil {
+			return found, other, nil
+		}
+	}
+	return content, id, err
 }
 
 // get reads an object, at a moment if one is given.

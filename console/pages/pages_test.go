@@ -72,6 +72,35 @@ func object(name string) map[string]any {
 	}, "data": map[string]any{"a": evil, "turned": "exe.\u202etxt"}}
 }
 
+func TestAKindOfTwoPluralsLeadsToItsObject(t *testing.T) {
+	t.Parallel()
+	boat := map[string]any{"apiVersion": "example.com/v1", "kind": "Boat", "metadata": map[string]any{
+		"name": "a", "namespace": "shop", "annotations": map[string]any{"shadow.clusterpedia.io/cluster-name": "east"},
+	}, "spec": map[string]any{"sails": "three"}}
+	types := []any{}
+	for _, plural := range []string{"boats", "ships", "boats", "vessels"} {
+		types = append(types, map[string]any{"group": "example.com", "version": "v1", "kind": "Boat", "resource": plural})
+	}
+	pages := serving(t, map[string]any{
+		"/collectionresources/any": map[string]any{"resourceTypes": types, "items": []any{boat}},
+		"/resources/clusters/east/apis/example.com/v1/namespaces/shop/ships/a": boat,
+	})
+	results := get(t, pages, "/").Body.String()
+	link := regexp.MustCompile(`"(object\?[^"]*)"`).FindStringSubmatch(results)
+	require.NotNil(t, link, results)
+	at := html.UnescapeString(link[1])
+	assert.Contains(t, at, "resource=boats&version=v1&or=ships&or=vessels")
+	answer := get(t, pages, "/"+at)
+	assert.Equal(t, http.StatusOK, answer.Code)
+	assert.Contains(t, answer.Body.String(), "sails: three")
+	assert.Contains(t, answer.Body.String(), "namespaces/shop/ships/a", "the address under which the cluster has it")
+
+	for or, code := range map[string]int{"": http.StatusBadRequest, "vessels": http.StatusNotFound, "a/b": http.StatusBadRequest} {
+		answer = get(t, pages, "/object?cluster=east&group=example.com&version=v1&resource=boats&namespace=shop&name=a&or="+url.QueryEscape(or))
+		assert.Equal(t, code, answer.Code, or)
+	}
+}
+
 func TestHostileTextStaysText(t *testing.T) {
 	t.Parallel()
 	pages := serving(t, map[string]any{
