@@ -58,16 +58,20 @@ func New(source Source) *Follower {
 // Next returns a picture that is not older than a second, and has another version than the one that the caller has. It waits for that. The
 // error is that of the source if there is no picture yet, or that of the context.
 func (f *Follower) Next(ctx context.Context, known int64) (*Picture, error) {
-	select {
-	case f.turn <- struct{}{}:
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	}
-	defer func() { <-f.turn }()
-	wait := interval - time.Since(f.tried)
-	if wait > 0 && f.picture != nil {
-		if f.picture.Version != known {
-			return f.picture, nil
+	for {
+		select {
+		case f.turn <- struct{}{}:
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+		picture, wait := f.picture, interval-time.Since(f.tried)
+		if picture == nil || wait <= 0 {
+			defer func() { <-f.turn }()
+			return f.observe(ctx)
+		}
+		<-f.turn // a page that has no picture yet does not wait for those that have
+		if picture.Version != known {
+			return picture, nil
 		}
 		select {
 		case <-time.After(wait):
@@ -75,6 +79,10 @@ func (f *Follower) Next(ctx context.Context, known int64) (*Picture, error) {
 			return nil, ctx.Err()
 		}
 	}
+}
+
+// observe asks the source. The caller has the turn.
+func (f *Follower) observe(ctx context.Context) (*Picture, error) {
 	observation, err := f.source(ctx, f.lastEvent)
 	if ctx.Err() != nil {
 		return nil, ctx.Err()

@@ -143,6 +143,11 @@ func TestARequestForAPictureWaitsForTheNextOne(t *testing.T) {
 		assert.Same(t, first, next(t, f, nil), "another page, in the same second")
 		began := time.Now()
 		var all sync.WaitGroup
+		all.Go(func() {
+			synctest.Wait() // while others wait
+			assert.Same(t, first, next(t, f, nil))
+			assert.Zero(t, time.Since(began))
+		})
 		for range 20 {
 			all.Go(func() { assert.NotEqual(t, first.Version, next(t, f, first).Version) })
 		}

@@ -109,6 +109,9 @@ func ask(ctx context.Context, dataDir DataDir, method, path string, body []byte,
 		return fmt.Errorf("cannot ask the instance in %s: %w", dataDir, err)
 	}
 	defer response.Body.Close() //nolint:errcheck // nothing depends on it
+	if response.StatusCode == http.StatusNotFound {
+		return fmt.Errorf("another version of tripod runs the instance in %s: stop it, and start it with this version", dataDir)
+	}
 	if response.StatusCode != http.StatusOK {
 		// Another version of this program started the instance.
 		text, _ := io.ReadAll(io.LimitReader(response.Body, maxErrorSize))

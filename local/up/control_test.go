@@ -219,7 +219,7 @@ func TestInstanceOfAnotherVersionIsUnderstood(t *testing.T) {
 	dataDir := DataDir(shortTempDir(t))
 	serve(t.Context(), t, dataDir, &fake{})
 	err := ask(t.Context(), dataDir, http.MethodGet, "/new", nil, nil)
-	if want := "the instance in " + string(dataDir) + " refuses: 404 Not Found: 404 page not found"; err == nil || err.Error() != want {
+	if want := "another version of tripod runs the instance in " + string(dataDir) + ": stop it, and start it with this version"; err == nil || err.Error() != want {
 		t.Errorf("error is %v, want %s", err, want)
 	}
 }
