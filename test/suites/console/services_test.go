@@ -88,6 +88,8 @@ func TestServicesAreLive(t *testing.T) {
 	assert.Contains(t, b.shows("what happened", "#news", containing("core-0")), "→ serving", "for a screen reader")
 	assert.True(t, evaluate[bool](b, `document.getElementById("owner-core").open && document.activeElement.closest("details")?.id === "owner-core"`))
 	assert.True(t, evaluate[bool](b, `window.sameDocument`), "no page was loaded again")
+	evaluate[chromedp.Void](b, `document.getElementById("timeline").scrollIntoView()`)
+	b.shoot("timeline")
 
 	require.NoError(t, tripod.Scale(t.Context(), "core", 1))
 	b.shows("a replica is removed", ".picture", func(text string) bool { return !strings.Contains(text, "core-1") })
