@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/component-base/version"
 
+	"github.com/tripod-k8s/tripod/services/search/rights"
 	"github.com/tripod-k8s/tripod/services/search/store/streams"
 )
 
@@ -73,16 +74,28 @@ var atClusters = map[string]string{
 // noSubresource is the error of a request for something that is not in an object itself.
 func noSubresource(n *Nested) error {
 	but, known := atClusters[n.Info.Resource+"/"+n.Info.Subresource]
-	if !known || n.Info.APIGroup != "" {
-		return notFound(fmt.Sprintf("%s of objects cannot be searched", n.Info.Subresource))
+	switch {
+	case known && n.Info.APIGroup == "":
+		return atCluster(n, but)
+	case !slices.Contains(rights.Verbs, n.Info.Verb):
+		return readOnly(n)
 	}
+	return notFound(fmt.Sprintf("%s of objects cannot be searched", n.Info.Subresource))
+}
+
+// readOnly is the error of a request that would change something.
+func readOnly(n *Nested) error { return atCluster(n, "cannot change them") }
+
+// atCluster is the error of a request that only the cluster of an object can answer. Clients such as k9s show it as it is.
+func atCluster(n *Nested, but string) error {
 	where := "their cluster"
 	if n.Cluster != "" {
 		where = "cluster " + n.Cluster
 	}
+	of := n.Resource().GroupResource()
 	return &apierrors.StatusError{ErrStatus: metav1.Status{
 		Status: metav1.StatusFailure, Code: http.StatusMethodNotAllowed, Reason: metav1.StatusReasonMethodNotAllowed,
-		Message: fmt.Sprintf("search has copies of %s, but %s: ask %s itself, with a kubeconfig of its own", n.Info.Resource, but, where),
-		Details: &metav1.StatusDetails{Group: n.Info.APIGroup, Kind: n.Info.Resource, Name: n.Info.Name},
+		Message: fmt.Sprintf("search has copies of %s, but %s: ask %s itself, with a kubeconfig of its own", of, but, where),
+		Details: &metav1.StatusDetails{Group: of.Group, Kind: of.Resource, Name: n.Info.Name},
 	}}
 }

@@ -139,7 +139,7 @@ func (h *Handler) objects(w http.ResponseWriter, req *http.Request, n *Nested) e
 	case "watch":
 		return h.watch(w, req, n)
 	}
-	return apierrors.NewMethodNotSupported(n.Resource().GroupResource(), n.Info.Verb)
+	return readOnly(n)
 }
 
 // clusters answers with the names of all clusters in which the reader may see something.

@@ -261,8 +261,11 @@ func TestRequestsThatCannotBeAnswered(t *testing.T) {
 		{http.MethodGet, "resources/apis/apps/v1/deployments?cluster=east", 400, "parameter cluster is unknown, but there is clusters"},
 		{http.MethodGet, "resources/apis/apps/v1/deployments?whereSQL=1", 400, "SQL in requests is not accepted"},
 		{http.MethodGet, "resources/apis/apps/v1/deployments?resourceVersion=999", 504, "Too large resource version: 999, current: 10"},
-		{http.MethodPost, "resources/apis/apps/v1/namespaces/default/deployments", 405, "create is not supported"},
-		{http.MethodDelete, "resources/clusters/east/apis/apps/v1/namespaces/default/deployments/web", 405, "delete is not supported"},
+		{http.MethodPost, "resources/apis/apps/v1/namespaces/default/deployments", 405, "search has copies of deployments.apps, but cannot change them: ask their cluster itself"},
+		{http.MethodDelete, "resources/clusters/east/apis/apps/v1/namespaces/default/deployments/web", 405,
+			"search has copies of deployments.apps, but cannot change them: ask cluster east itself, with a kubeconfig of its own"},
+		{http.MethodPatch, "resources/clusters/east/apis/apps/v1/namespaces/default/deployments/web/scale", 405, "but cannot change them: ask cluster east itself"},
+		{http.MethodPost, "resources/clusters/east/api/v1/namespaces/default/pods/web-1/eviction", 405, "but cannot change them: ask cluster east itself"},
 		{http.MethodPost, "resources/apis", 404, "only GET is possible"},
 	} {
 		t.Run(test.method+" "+test.path, func(t *testing.T) {
