@@ -230,6 +230,9 @@ func (h *Handler) list(w http.ResponseWriter, req *http.Request, n *Nested) erro
 	if q.OnlyMetadata && as.form == plain {
 		as.form = metadataOnly
 	}
+	if values := req.URL.Query(); n.Cluster != "" && values.Has("limit") && !values.Has("withContinue") {
+		q.WithContinue = true // as the cluster itself does. Clients such as Headlamp would take a cut list for all objects
+	}
 	memory := h.budget.hold(req.Context())
 	defer memory.release()
 	a, err := h.search(req, []schema.GroupVersionResource{n.Resource()}, q, memory)

@@ -157,6 +157,31 @@ func TestLists(t *testing.T) {
 	}
 }
 
+// TestALimitForOneClusterReturnsAToken lists as Headlamp, kubectl and the pager of client-go do.
+func TestALimitForOneClusterReturnsAToken(t *testing.T) {
+	h := NewHandler(newStore(t), nil, nil)
+	const path = "resources/clusters/east/apis/apps/v1/deployments?limit=1"
+	answer, warnings := ask(t, h, http.MethodGet, path, "")
+	names, list := namesIn(t, answer)
+	assert.Equal(t, []string{"east/db"}, names)
+	assert.Empty(t, warnings)
+	require.NotEmpty(t, list.Continue)
+
+	answer, _ = ask(t, h, http.MethodGet, path+"&continue="+list.Continue, "")
+	names, list = namesIn(t, answer)
+	assert.Equal(t, []string{"east/web"}, names)
+	assert.Empty(t, list.Continue)
+
+	answer, warnings = ask(t, h, http.MethodGet, path+"&withContinue=false", "")
+	_, list = namesIn(t, answer)
+	assert.Empty(t, list.Continue)
+	assert.Len(t, warnings, 1)
+
+	answer, _ = ask(t, h, http.MethodGet, path+"&resourceVersion=0", "")
+	names, _ = namesIn(t, answer)
+	assert.Equal(t, []string{"east/db", "east/web"}, names, "informers that list from a watch cache get everything at once")
+}
+
 func TestAListThatIsCutSaysSo(t *testing.T) {
 	h := NewHandler(newStore(t), nil, nil)
 	answer, warnings := ask(t, h, http.MethodGet, "resources/apis/apps/v1/deployments?limit=1", "")
