@@ -5,20 +5,13 @@ package apiservice
 
 import (
 	"context"
-	"encoding/json"
-	"errors"
-	"fmt"
 	"net/http"
-	"net/url"
 	"slices"
-	"strconv"
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
-	"k8s.io/apiserver/pkg/endpoints/handlers/responsewriters"
 	"k8s.io/apiserver/pkg/registry/rest"
 	genericapiserver "k8s.io/apiserver/pkg/server"
 
@@ -61,18 +54,8 @@ func (m *migrations) add(t *types, g Group, by map[string]rest.Storage, name str
 // install serves the paths, unless no objects of the service can move.
 func (m *migrations) install(api *genericapiserver.GenericAPIServer) {
 	if len(m.movable) > 0 {
-		api.Handler.NonGoRestfulMux.HandlePrefix(migration.Root+"/", m)
+		api.Handler.NonGoRestfulMux.HandlePrefix(migration.Root+"/", migration.Handler(m.codecs, m.answer))
 	}
-}
-
-// ServeHTTP implements http.Handler.
-func (m *migrations) ServeHTTP(w http.ResponseWriter, req *http.Request) {
-	answer, err := m.answer(w, req)
-	if err != nil {
-		responsewriters.ErrorNegotiated(statusOf(err), m.codecs, schema.GroupVersion{Version: "v1"}, w, req)
-		return
-	}
-	responsewriters.WriteRawJSON(http.StatusOK, answer, w)
 }
 
 func (m *migrations) answer(w http.ResponseWriter, req *http.Request) (any, error) {
@@ -98,32 +81,18 @@ func (m *migrations) answer(w http.ResponseWriter, req *http.Request) (any, erro
 		return moves.page(req.Context(), req.URL.Query())
 	case http.MethodPost:
 		var batch migration.Batch
-		if err := m.read(w, req, &batch); err != nil {
+		if err := migration.Read(w, req, m.maxBytes, &batch); err != nil {
 			return nil, err
 		}
 		return moves.take(req.Context(), batch)
 	case http.MethodPut:
 		var gate migration.Gate
-		if err := m.read(w, req, &gate); err != nil {
+		if err := migration.Read(w, req, m.maxBytes, &gate); err != nil {
 			return nil, err
 		}
-		return gate, moves.setGate(req.Context(), gate)
+		return moves.setGate(req.Context(), gate)
 	}
 	return nil, apierrors.NewMethodNotSupported(resource, req.Method)
-}
-
-// read decodes the body of a request.
-func (m *migrations) read(w http.ResponseWriter, req *http.Request, into any) error {
-	decoder := json.NewDecoder(http.MaxBytesReader(w, req.Body, m.maxBytes))
-	decoder.DisallowUnknownFields()
-	err := decoder.Decode(into)
-	if tooLarge := (*http.MaxBytesError)(nil); errors.As(err, &tooLarge) {
-		return apierrors.NewRequestEntityTooLargeError(fmt.Sprintf("a request may have %d bytes: send fewer objects", tooLarge.Limit))
-	}
-	if err != nil {
-		return apierrors.NewBadRequest("the body is not as the protocol has it: " + err.Error())
-	}
-	return nil
 }
 
 // describe returns what the service serves of a group.
@@ -145,41 +114,21 @@ func (m *migrations) describe(ctx context.Context, group string) (*migration.Gro
 	return described, nil
 }
 
-// setGate closes or opens the gate of the resource.
-func (m *movable) setGate(ctx context.Context, gate migration.Gate) error {
+// setGate closes or opens the gate of the resource, and then raises resourceVersions.
+func (m *movable) setGate(ctx context.Context, gate migration.Gate) (_ *migration.Gate, err error) {
 	for _, move := range []string{gate.From, gate.To} {
 		if move == "" {
 			continue
 		}
 		if err := migration.ValidateMove(move); err != nil {
-			return apierrors.NewBadRequest(err.Error())
+			return nil, apierrors.NewBadRequest(err.Error())
 		}
 	}
-	return m.gated.SetGate(ctx, gate.From, gate.To)
-}
-
-// limitOf returns how many objects a page may have.
-func limitOf(query url.Values) (int64, error) {
-	text := query.Get(migration.Limit)
-	if text == "" {
-		return migration.MaxObjects, nil
+	if err := m.gated.SetGate(ctx, gate.From, gate.To); err != nil {
+		return nil, err
 	}
-	limit, err := strconv.ParseInt(text, 10, 64)
-	if err != nil || limit < 1 || limit > migration.MaxObjects {
-		return 0, apierrors.NewBadRequest(fmt.Sprintf("%s is %q, and must be from 1 to %d", migration.Limit, text, migration.MaxObjects))
+	if gate.Above > 0 {
+		gate.Floor, err = m.gated.Raise(ctx, gate.To, gate.Above)
 	}
-	return limit, nil
-}
-
-// statusOf returns an error that clients understand.
-func statusOf(err error) error {
-	if errors.Is(err, storages.ErrGate) {
-		return &apierrors.StatusError{ErrStatus: metav1.Status{
-			Status: metav1.StatusFailure, Code: http.StatusConflict, Reason: metav1.StatusReasonConflict, Message: err.Error(),
-		}}
-	}
-	if status := apierrors.APIStatus(nil); errors.As(err, &status) {
-		return err
-	}
-	return apierrors.NewInternalError(err)
+	return &gate, err
 }

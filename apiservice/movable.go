@@ -7,7 +7,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"net/http"
 	"net/url"
 	"slices"
 	"strings"
@@ -15,7 +14,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/api/validation"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -75,7 +73,7 @@ func (m *movable) page(ctx context.Context, query url.Values) (*migration.Page, 
 		return nil, err
 	}
 	selected := storage.Everything
-	if selected.Limit, err = limitOf(query); err != nil {
+	if selected.Limit, err = migration.LimitOf(query); err != nil {
 		return nil, err
 	}
 	selected.Continue = query.Get(migration.Continue)
@@ -97,13 +95,8 @@ func (m *movable) page(ctx context.Context, query url.Values) (*migration.Page, 
 
 // take has the storage keep the objects of a batch. If one of them cannot be taken over, those before it are, unless it is a dry run.
 func (m *movable) take(ctx context.Context, batch migration.Batch) (*migration.Taken, error) {
-	if n := len(batch.Objects) + len(batch.Gone); n > migration.MaxObjects {
-		return nil, apierrors.NewBadRequest(fmt.Sprintf("a batch may have %d objects, and not %d", migration.MaxObjects, n))
-	}
-	if !batch.DryRun {
-		if err := migration.ValidateMove(batch.Move); err != nil {
-			return nil, apierrors.NewBadRequest(err.Error())
-		}
+	if err := batch.Validate(); err != nil {
+		return nil, err
 	}
 	select {
 	case m.taking <- struct{}{}:
@@ -231,11 +224,5 @@ func (m *movable) remove(ctx context.Context, gone migration.Gone) error {
 
 // refused is the error about an object that the service cannot take over.
 func (m *movable) refused(name, path, why string) error {
-	return &apierrors.StatusError{ErrStatus: metav1.Status{
-		Status: metav1.StatusFailure, Code: http.StatusUnprocessableEntity, Reason: metav1.StatusReasonInvalid,
-		Message: fmt.Sprintf("%s %s: %s", m.resource, name, why),
-		Details: &metav1.StatusDetails{
-			Name: name, Group: m.resource.Group, Kind: m.kind, Causes: []metav1.StatusCause{{Field: path, Message: why}},
-		},
-	}}
+	return migration.Refused(m.resource, m.kind, name, path, why)
 }

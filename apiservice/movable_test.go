@@ -66,7 +66,7 @@ func ask(t *testing.T, m *migrations, method, path string, body, answer any) *me
 		require.NoError(t, err)
 	}
 	w := httptest.NewRecorder()
-	m.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), method, path, bytes.NewReader(sent)))
+	migration.Handler(m.codecs, m.answer).ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), method, path, bytes.NewReader(sent)))
 	if w.Code != http.StatusOK {
 		status := &metav1.Status{}
 		require.NoError(t, json.Unmarshal(w.Body.Bytes(), status), w.Body)

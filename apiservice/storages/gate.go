@@ -25,6 +25,10 @@ type Gated interface {
 	// SetGate closes the gate for a move, gives it to another move, or opens it, to being "" then. It returns [ErrGate], and changes
 	// nothing, if the gate is not as from. When it has returned, no write that from would admit is done any more.
 	SetGate(ctx context.Context, from, to string) error
+	// Raise makes all later resourceVersions larger than one of another API server, for the move that has closed the gate, or returns
+	// [ErrGate]. Watches and continued lists of that one and of older ones get 410 from then on. It returns the first resourceVersion after that, or 0 if it
+	// has to be called again, because that takes long.
+	Raise(ctx context.Context, move string, above int64) (floor int64, err error)
 }
 
 // ErrGate says that a gate is not as its caller expects.

@@ -18,6 +18,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/apiserver/pkg/apis/example"
 	"k8s.io/apiserver/pkg/storage"
 
@@ -30,6 +31,7 @@ var gates = []rule{
 	{"a closed gate admits writes of its move, and of no other", gated(testMoveWrites)},
 	{"an object that a move writes is as it was", gated(testMovedObject)},
 	{"no write of a client is done once the gate is closed", gated(testClosingGate)},
+	{"resourceVersions of another API server expire when objects have come from there", gated(testRaise)},
 }
 
 // gated skips a rule for a storage without a gate.
@@ -179,4 +181,52 @@ func testClosingGate(ctx context.Context, t *testing.T, s storages.Gated) {
 	close(listed)
 	wait.Wait()
 	assert.Equal(t, closed, states(list(ctx, t, s, storage.ListOptions{})), "a write was done later")
+}
+
+func testRaise(ctx context.Context, t *testing.T, s storages.Gated) {
+	create(ctx, t, s, "a")
+	others := &example.PodList{}
+	require.NoError(t, s.GetList(ctx, prefix, storage.ListOptions{Recursive: true, Predicate: storage.Everything}, others))
+	above := int64(1000)
+	if is := parse(t, others.ResourceVersion); is < timesBegin {
+		above += int64(is)
+	}
+	_, err := s.Raise(ctx, oneMove, above)
+	require.ErrorIs(t, err, storages.ErrGate, "the gate is open")
+	require.NoError(t, s.SetGate(ctx, "", oneMove))
+	floor := int64(0)
+	for floor == 0 {
+		floor, err = s.Raise(ctx, oneMove, above)
+		require.NoError(t, err)
+	}
+	require.Greater(t, floor, above)
+	_, err = s.Raise(ctx, otherMove, above)
+	require.ErrorIs(t, err, storages.ErrGate, "another move has closed the gate")
+	require.NoError(t, s.SetGate(ctx, oneMove, ""))
+	b := create(ctx, t, s, "b")
+	require.Greater(t, int64(parse(t, b.ResourceVersion)), floor)
+
+	event := firstSince(ctx, t, s, strconv.FormatInt(above, 10))
+	require.Equal(t, watch.Error, event.Type)
+	require.True(t, apierrors.IsResourceExpired(apierrors.FromObject(event.Object)), "%v", event.Object)
+	event = firstSince(ctx, t, s, strconv.FormatInt(floor, 10))
+	require.Equal(t, watch.Added, event.Type, "a watch from the floor goes on")
+	assert.Equal(t, "b", event.Object.(*example.Pod).Name)
+}
+
+// timesBegin is less than resourceVersions that are times in nanoseconds, and more than revisions of etcd.
+const timesBegin = 1 << 50
+
+// firstSince returns the first event of a watch.
+func firstSince(ctx context.Context, t *testing.T, s storage.Interface, version string) watch.Event {
+	t.Helper()
+	w, err := s.Watch(ctx, prefix, storage.ListOptions{ResourceVersion: version, Recursive: true, Predicate: storage.Everything})
+	if err != nil {
+		status := apierrors.APIStatus(nil)
+		require.ErrorAs(t, err, &status)
+		is := status.Status()
+		return watch.Event{Type: watch.Error, Object: &is}
+	}
+	defer w.Stop()
+	return next(t, w)
 }

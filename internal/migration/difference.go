@@ -131,3 +131,34 @@ func equal(a, b any) bool {
 	}
 	return reflect.DeepEqual(a, b)
 }
+
+// Canonical returns an object in the form in which servers that return the same return it: without the resourceVersion, without what is
+// null, and without empty objects, which Go adds.
+func Canonical(object map[string]any) map[string]any {
+	canonical, _ := canonicalOf(withoutVersion(object)).(map[string]any)
+	return canonical
+}
+
+func canonicalOf(value any) any {
+	switch is := value.(type) {
+	case map[string]any:
+		fields := make(map[string]any, len(is))
+		for name, each := range is {
+			if !isEmpty(each) {
+				fields[name] = canonicalOf(each)
+			}
+		}
+		return fields
+	case []any:
+		items := make([]any, len(is))
+		for i, each := range is {
+			items[i] = canonicalOf(each)
+		}
+		return items
+	case float64:
+		if whole := int64(is); float64(whole) == is {
+			return whole
+		}
+	}
+	return value
+}

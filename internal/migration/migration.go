@@ -106,6 +106,10 @@ type Taken struct {
 type Gate struct {
 	From string `json:"from"`
 	To   string `json:"to"`
+	// Above is a resourceVersion of another server, or 0. All later ones of the resource are to be larger, and older ones to expire.
+	Above int64 `json:"above,omitempty"`
+	// Floor is in the answer to a request with Above: the first resourceVersion after that. It is 0 if the request has to be repeated.
+	Floor int64 `json:"floor,omitempty"`
 }
 
 // ValidateMove returns an error if a name cannot be that of a move.

@@ -5,6 +5,7 @@ package revisions
 
 import (
 	"context"
+	"fmt"
 
 	"github.com/tripod-k8s/tripod/apiservice/storages"
 )
@@ -42,4 +43,26 @@ func (s *Store) SetGate(ctx context.Context, from, to string) error {
 	}
 	s.gate = to
 	return nil
+}
+
+// Raise implements storages.Gated. Revisions are times in nanoseconds, which no etcd comes to, and the history of a store is younger than it.
+func (s *Store) Raise(ctx context.Context, move string, above int64) (int64, error) {
+	if err := s.lock(ctx); err != nil {
+		return 0, err
+	}
+	defer s.unlock()
+	if s.gate != move {
+		return 0, storages.ErrGate
+	}
+	return s.RaisedAbove(above)
+}
+
+// RaisedAbove returns the revision of the store if it has none that another server has, up to that.
+func (s *Store) RaisedAbove(above int64) (int64, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if above >= s.compacted {
+		return 0, fmt.Errorf("the resourceVersion %d of another server is none of an etcd", above)
+	}
+	return s.current, nil
 }

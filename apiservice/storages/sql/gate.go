@@ -46,6 +46,18 @@ func (s *store) SetGate(ctx context.Context, from, to string) error {
 	return s.answered(ctx, err)
 }
 
+// Raise implements storages.Gated.
+func (s *store) Raise(ctx context.Context, move string, above int64) (int64, error) {
+	gate, err := s.Gate(ctx)
+	if err != nil {
+		return 0, err
+	}
+	if gate != move {
+		return 0, storages.ErrGate
+	}
+	return s.RaisedAbove(above)
+}
+
 // reader is a database or a transaction.
 type reader interface {
 	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row

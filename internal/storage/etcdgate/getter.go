@@ -11,8 +11,11 @@ import (
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/apiserver/pkg/registry/generic"
 	"k8s.io/apiserver/pkg/storage"
 	"k8s.io/apiserver/pkg/storage/storagebackend"
@@ -95,6 +98,98 @@ type Storage struct {
 	storage.Interface
 	kv  clientv3.KV
 	key string
+}
+
+func (g *Storage) floorKey() string { return g.key + ".floor" }
+
+// maxRaise bounds by how many revisions one call of Raise raises etcd: so many writes take a few seconds.
+const maxRaise = 50_000
+
+// Raise raises the revision of etcd above the resourceVersions of another server. The revision of a key beside the gate is the floor.
+func (g *Storage) Raise(ctx context.Context, move string, above int64) (floor int64, err error) {
+	at, err := g.kv.Get(ctx, g.key)
+	if err != nil {
+		return 0, err
+	}
+	if moveIn(at.Kvs) != move {
+		return 0, migration.ErrGate
+	}
+	now := at.Header.GetRevision()
+	reached, err := etcdclient.Raise(ctx, g.kv, g.key+".raised", min(above, now+maxRaise))
+	if err != nil || reached <= above {
+		return 0, err
+	}
+	answer, err := g.kv.Txn(ctx).If(is(g.key, move)).Then(clientv3.OpPut(g.floorKey(), move)).Commit()
+	if err != nil {
+		return 0, err
+	}
+	if !answer.Succeeded {
+		return 0, migration.ErrGate
+	}
+	return answer.Header.GetRevision(), nil
+}
+
+// isExpired reports whether what has happened since a resourceVersion has happened at another server, or that is not known because etcd has
+// not come to it.
+func (g *Storage) isExpired(ctx context.Context, version uint64) (bool, error) {
+	if version == 0 {
+		return false, nil
+	}
+	answer, err := g.kv.Get(ctx, g.floorKey())
+	if err != nil || len(answer.Kvs) == 0 {
+		return false, err
+	}
+	return version < uint64(answer.Kvs[0].ModRevision) || version > uint64(answer.Header.GetRevision()), nil
+}
+
+func expired() *apierrors.StatusError {
+	return apierrors.NewResourceExpired("too old resource version: the objects have come from another API server since")
+}
+
+// versionOf returns a resourceVersion, or 0 if there is none. The storage answers what is none.
+func versionOf(text string) uint64 {
+	version, err := storage.APIObjectVersioner{}.ParseResourceVersion(text)
+	if err != nil {
+		return 0
+	}
+	return version
+}
+
+// Watch implements storage.Interface. A watch from before the objects have come gets 410.
+func (g *Storage) Watch(ctx context.Context, key string, opts storage.ListOptions) (watch.Interface, error) {
+	if opts.SendInitialEvents == nil || !*opts.SendInitialEvents {
+		is, err := g.isExpired(ctx, versionOf(opts.ResourceVersion))
+		if err != nil {
+			return nil, err
+		}
+		if is {
+			events := make(chan watch.Event, 1)
+			events <- watch.Event{Type: watch.Error, Object: &expired().ErrStatus}
+			close(events)
+			return watch.NewProxyWatcher(events), nil
+		}
+	}
+	return g.Interface.Watch(ctx, key, opts)
+}
+
+// GetList implements storage.Interface. The states from before the objects have come are none of the server.
+func (g *Storage) GetList(ctx context.Context, key string, opts storage.ListOptions, list runtime.Object) error {
+	version := uint64(0)
+	switch {
+	case opts.Predicate.Continue != "":
+		if _, of, err := storage.DecodeContinue(opts.Predicate.Continue, "/"); err == nil && of > 0 {
+			version = uint64(of)
+		}
+	case opts.ResourceVersionMatch == metav1.ResourceVersionMatchExact || opts.ResourceVersionMatch == "" && opts.Predicate.Limit > 0:
+		version = versionOf(opts.ResourceVersion)
+	}
+	if is, err := g.isExpired(ctx, version); err != nil || is {
+		if is {
+			err = expired()
+		}
+		return err
+	}
+	return g.Interface.GetList(ctx, key, opts, list)
 }
 
 // Gate returns the move that has closed the gate, or "".

@@ -8,22 +8,17 @@ import (
 	"context"
 	"crypto/rand"
 	"fmt"
-	"sync/atomic"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
-	"golang.org/x/sync/errgroup"
 
 	"k8s.io/klog/v2"
+
+	"github.com/tripod-k8s/tripod/internal/storage/etcdclient"
 )
 
-const (
-	// margin is how many revisions the etcd of a group's own is raised beyond the shared one, and least how many of these have to be left.
-	margin, least = 1000, 100
-	// farthest is how many revisions that etcd may be behind for a group to go there without a move. More would take longer than a request.
-	farthest = 100_000
-	// writers is how many writes run at a time. etcd writes them to disk together.
-	writers = 128
-)
+// farthest is how many revisions the etcd of a group's own may be behind the shared one for a group to go there without a move. More would
+// take longer than a request.
+const farthest = 100_000
 
 // claim has a group without objects use its own etcd, unless that has objects, or is far behind. Another replica may do the same, or create
 // an object in the shared etcd. Clients may have listed the group there, so its own etcd is raised: a resourceVersion that they know would
@@ -74,37 +69,8 @@ func (f *finder) decide(ctx context.Context, move string) error {
 
 // above returns a revision of an etcd that is well above one of another etcd. at is one that it has had.
 func (g *group) above(ctx context.Context, etcd *clientv3.Client, at, other int64) (int64, error) {
-	if at > other+least {
+	if at > other+etcdclient.RaiseLeast {
 		return at, nil
 	}
-	return g.raise(ctx, etcd, other)
-}
-
-// raise raises the revision of an etcd above another one, and returns it. Only writes raise it.
-func (g *group) raise(ctx context.Context, etcd *clientv3.Client, above int64) (int64, error) {
-	reached := atomic.Int64{}
-	write := func(ctx context.Context) error {
-		answer, err := etcd.Put(ctx, g.keys.Raised, "")
-		if err != nil {
-			return fmt.Errorf("the revision of its etcd cannot be raised from %d above %d: %w", reached.Load(), above, err)
-		}
-		raiseTo(&reached, answer.Header.GetRevision())
-		return nil
-	}
-	if err := write(ctx); err != nil || reached.Load() > above+least {
-		return reached.Load(), err
-	}
-	writing, ctx := errgroup.WithContext(ctx)
-	for range writers {
-		writing.Go(func() error {
-			for reached.Load() <= above+margin {
-				if err := write(ctx); err != nil {
-					return err
-				}
-			}
-			return nil
-		})
-	}
-	err := writing.Wait()
-	return reached.Load(), err
+	return etcdclient.Raise(ctx, etcd, g.keys.Raised, other)
 }
