@@ -192,6 +192,8 @@ func (m *move) look(ctx context.Context) (err error) {
 	switch {
 	case len(m.resources) == 0:
 		return fmt.Errorf("--%s has no CustomResourceDefinitions of this group below %s", m.GroupOptions.Shared.Flag, m.GroupOptions.Prefix)
+	case m.atShared.Record != nil && (m.atShared.Record.Service != "" || m.atShared.Record.Switching):
+		return fmt.Errorf("its objects are in an API service, or on their way: first bring them back, by tripod migrate crd %s --back", m.group)
 	case m.atShared.Paused || m.atOwn.Paused:
 		return errors.New("another move has paused writes: wait until it is done, or 10 seconds if it has died")
 	case m.atShared.IsOwn() && (m.atOwn.Record == nil || m.atOwn.Record.Move != m.atShared.Record.Move):
@@ -292,6 +294,9 @@ func (m *move) lock(ctx context.Context) (unlock func(), err error) {
 		}
 	}
 	for _, etcd := range []*clientv3.Client{m.shared, m.own} {
+		if etcd == nil { // that of the group's own, if it has none
+			continue
+		}
 		lease, end, err := m.keepLease(ctx, etcd)
 		all = append(all, end)
 		if err != nil {
@@ -371,12 +376,19 @@ func (m *move) moveOnce(ctx context.Context) error {
 	if err := m.copyWhileWritten(ctx); err != nil {
 		return err
 	}
-	return m.whilePaused(ctx, func(ctx context.Context) error {
+	began, err := m.whilePaused(ctx, func(ctx context.Context) error {
 		if err := m.copyRest(ctx); err != nil {
 			return err
 		}
 		return m.hand(ctx)
 	})
+	if err != nil {
+		return err
+	}
+	m.result.PausedSeconds = time.Since(began).Seconds()
+	m.result.Moved = true
+	m.progress(fmt.Sprintf("moved; writes were paused for %.1f s", m.result.PausedSeconds))
+	return nil
 }
 
 // copyWhileWritten copies what is there now, while writes go on. So less is left to do while they pause.
@@ -438,32 +450,26 @@ func (m *move) copyRest(ctx context.Context) error {
 	return m.raise(ctx, now+m.ahead/5)
 }
 
-// whilePaused calls a function while etcd refuses writes of the group. If this process dies, they go on.
-func (m *move) whilePaused(ctx context.Context, do func(context.Context) error) error {
+// whilePaused calls a function while etcd refuses writes of the group, and returns since when. If this process dies, they go on.
+func (m *move) whilePaused(ctx context.Context, do func(context.Context) error) (began time.Time, err error) {
 	lease, end, err := m.keepLease(ctx, m.source)
 	defer end()
 	if err != nil {
-		return err
+		return began, err
 	}
 	m.progress("pausing writes")
-	began := time.Now()
+	began = time.Now()
 	answer, err := m.source.Txn(ctx).
 		If(m.locked(m.source, clientv3.Compare(clientv3.CreateRevision(m.keys.Pause), "=", 0), m.unchanged(m.source))...).
 		Then(clientv3.OpPut(m.keys.Pause, m.To, clientv3.WithLease(lease))).Commit()
 	if err != nil {
-		return fmt.Errorf("cannot pause writes: %w", err)
+		return began, fmt.Errorf("cannot pause writes: %w", err)
 	}
 	if !answer.Succeeded {
-		return errors.New("another move has begun: nothing was moved")
+		return began, errors.New("another move has begun: nothing was moved")
 	}
 	m.pause = answer.Header.GetRevision()
-	if err := do(ctx); err != nil {
-		return err
-	}
-	m.result.PausedSeconds = time.Since(began).Seconds()
-	m.result.Moved = true
-	m.progress(fmt.Sprintf("moved; writes were paused for %.1f s", m.result.PausedSeconds))
-	return nil
+	return began, do(ctx)
 }
 
 // unchanged is true if the record of an etcd is as it was at first.

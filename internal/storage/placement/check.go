@@ -109,7 +109,7 @@ func (g *Groups) refuseElsewhere(ctx context.Context, shared clientv3.KV, names 
 			if err := json.Unmarshal(kv.Value, &record); err != nil {
 				return fmt.Errorf("cannot read %s in etcd: %w", kv.Key, err)
 			}
-			if record.Own {
+			if (State{Record: &record}).IsOwn() {
 				return fmt.Errorf("%s cannot serve the API group %s: its objects are in an etcd of their own; %s", g.Name, name, howToMove(name))
 			}
 		}

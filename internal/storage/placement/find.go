@@ -72,6 +72,8 @@ func (f *finder) read(ctx context.Context) (err error) {
 func (f *finder) next(ctx context.Context) (*place, error) {
 	pending := f.atShared.Record != nil && f.atShared.Record.Pending
 	switch {
+	case f.atShared.IsAway():
+		return nil, &awayError{f.name, f.atShared.Record.Service}
 	case f.atShared.IsOwn():
 		return f.inOwn(ctx)
 	case f.own == nil && pending:

@@ -146,7 +146,7 @@ func (g *group) place(ctx context.Context) (*place, error) {
 	defer cancel()
 	found, revision, err := g.find(ctx)
 	if err != nil {
-		g.failed, g.at = g.unavailable(err.Error()), time.Now()
+		g.failed, g.at = &unavailableError{g.unavailable(err.Error()), err}, time.Now()
 		return nil, g.failed
 	}
 	g.current.Store(found)
@@ -160,7 +160,7 @@ func (g *group) place(ctx context.Context) (*place, error) {
 // isOpen reports whether the etcd of the place may be written, by its own state.
 func (p *place) isOpen(s State) bool {
 	record := s.record()
-	return !s.Paused && record.Own == p.own && record.Move == p.record.Move
+	return !s.Paused && !record.Switching && record.Service == "" && record.Own == p.own && record.Move == p.record.Move
 }
 
 // announce writes into the group's own etcd which service would use it.
@@ -291,7 +291,7 @@ func (p *place) await(etcd *storagebackend.Config, revision int64, moved ends) {
 }
 
 func (p *place) moved(record *Record) bool {
-	return record == nil && p.record != Record{} || record != nil && *record != p.record
+	return State{Record: record}.record().inPlace() != p.record.inPlace()
 }
 
 // watchRecord watches a record. It returns true if the objects have moved by its next state, and false if they have not, or if the watch
@@ -313,7 +313,7 @@ func (p *place) watchRecord(etcd *clientv3.Client, revision int64, moved ends) b
 		}
 		over, err := moved(ctx, kvs)
 		if over = over && err == nil; over {
-			klog.InfoS("The objects of an API group have moved to another etcd", "group", p.group.name)
+			klog.InfoS("The objects of an API group have moved", "group", p.group.name)
 		}
 		return over
 	}
@@ -322,10 +322,10 @@ func (p *place) watchRecord(etcd *clientv3.Client, revision int64, moved ends) b
 
 // moving is the answer to writes while objects move.
 func (g *group) moving() error {
-	return g.unavailable("its objects move to another etcd, and cannot be written meanwhile")
+	return g.unavailable("its objects move, and cannot be written meanwhile")
 }
 
-func (g *group) unavailable(why string) error {
+func (g *group) unavailable(why string) *apierrors.StatusError {
 	err := apierrors.NewServiceUnavailable(fmt.Sprintf("the API group %s is unavailable: %s", g.name, why))
 	err.ErrStatus.Details = &metav1.StatusDetails{Group: g.name, RetryAfterSeconds: 1}
 	return err

@@ -29,6 +29,29 @@ type Record struct {
 	// known. Any replica that has both etcds ends it. Without Pending, a shared etcd that says otherwise than the group's own has lost its
 	// record, or another user of etcd has changed it.
 	Pending bool `json:"pending,omitempty"`
+	// Service names, in the shared etcd, the API service that has the objects. Own is true then, so that replicas of versions without this
+	// field serve nothing of the group.
+	Service string `json:"service,omitempty"`
+	// Switching says that the objects go to an API service, or have come from one, and no client can write them: both answer reads, until
+	// clients are led to the next owner. Move and Floor are those of before, or of the way back.
+	Switching bool `json:"switching,omitempty"`
+	// Back names the move that brings the objects of Service back. Only that move may write them, before it switches.
+	Back string `json:"back,omitempty"`
+}
+
+// IsAway reports whether an API service has the objects, and replicas serve nothing of them.
+func (s State) IsAway() bool { return s.Record.IsAway() }
+
+// IsAway reports whether an API service has the objects, and replicas serve nothing of them.
+func (r *Record) IsAway() bool { return r != nil && r.Service != "" && !r.Switching }
+
+// inPlace returns the record without what a replica need not list again for: while a move to or from an API service switches, and until it
+// has ended, the shared etcd has the same objects.
+func (r Record) inPlace() Record {
+	if r.Switching {
+		r.Own, r.Service, r.Switching, r.Back = false, "", false, ""
+	}
+	return r
 }
 
 // IsHome reports whether an etcd of a group's own has the objects, whatever the shared one says.
@@ -131,7 +154,7 @@ func (k Keys) Read(ctx context.Context, etcd clientv3.KV) (State, error) {
 }
 
 // IsOwn reports whether the shared etcd says that the objects are in an etcd of their own.
-func (s State) IsOwn() bool { return s.Record != nil && s.Record.Own }
+func (s State) IsOwn() bool { return s.Record != nil && s.Record.Own && s.Record.Service == "" }
 
 // record returns the record, or its zero value if there is none.
 func (s State) record() Record {

@@ -230,7 +230,7 @@ func (s *placed) Get(ctx context.Context, key string, opts storage.GetOptions, i
 
 // GetList implements storage.Interface. The states from before a move are in another etcd.
 func (s *placed) GetList(ctx context.Context, key string, opts storage.ListOptions, list runtime.Object) error {
-	return s.read(ctx, func(used *made) error {
+	err := s.read(ctx, func(used *made) error {
 		used.awaitReady(ctx)
 		if err := used.place.refuseList(ctx, opts); err != nil {
 			return err
@@ -241,6 +241,10 @@ func (s *placed) GetList(ctx context.Context, key string, opts storage.ListOptio
 		}
 		return used.GetList(ctx, key, opts, list)
 	})
+	if isFinalizing(ctx, err) {
+		return meta.SetList(list, nil)
+	}
+	return err
 }
 
 // Watch implements storage.Interface. A watch ends when the objects move. If it is from before a move, its client has to list.
