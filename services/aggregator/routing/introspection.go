@@ -33,7 +33,7 @@ func Introspects(path string) bool {
 }
 
 // RouteURL returns the owner of a request. At introspection paths ?service= names the owner, and at those by which objects move, where it
-// can be an API service only. Everywhere else it is Route of the path.
+// can be an API service or extensions. Everywhere else it is Route of the path.
 func (t *Table) RouteURL(u *url.URL) Target {
 	if _, ok := cutSegment(u.Path, migration.Root); ok {
 		return t.routeMigration(u)
@@ -53,15 +53,15 @@ func (t *Table) RouteURL(u *url.URL) Target {
 	return target
 }
 
-// routeMigration routes a request about the objects of an API service. They move while another server has their group, so no APIService
-// leads there.
+// routeMigration routes a request about objects that move. They move while another server has their group, so no APIService leads there.
+// Extensions has the definitions of all groups, so it takes back those of its partitions, too.
 func (t *Table) routeMigration(u *url.URL) Target {
 	query := u.Query()
 	if !query.Has(serviceParameter) {
 		return t.Route(u.Path)
 	}
 	name := query.Get(serviceParameter)
-	if !t.backends.Has(name) || !Owner(name).Additional() {
+	if !t.backends.Has(name) || !Owner(name).Additional() && Owner(name) != Extensions {
 		return Target{Owner: Aggregator, UnknownService: true}
 	}
 	return Target{Owner: Owner(name)}

@@ -37,7 +37,7 @@ func TestServersTellAboutThemselves(t *testing.T) {
 		"/migration/wardle.example.com/flunders?version=v1&service=wardle": {Owner: "wardle"},
 		"/migration/wardle.example.com?service=wardle&replica=127.0.0.1:1": {Owner: "wardle"},
 		"/migration/wardle.example.com?service=core":                       {Owner: Aggregator},
-		"/migration/wardle.example.com?service=extensions":                 {Owner: Aggregator},
+		"/migration/wardle.example.com?service=extensions":                 {Owner: Extensions},
 		"/migration/wardle.example.com":                                    {Owner: Core},
 		"/migrations/wardle.example.com?service=wardle":                    {Owner: Core},
 

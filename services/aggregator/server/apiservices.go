@@ -30,6 +30,7 @@ import (
 func (s *Server) installAPIServices() error {
 	handlers := &apiServiceHandlers{
 		table:      s.table,
+		watches:    s.watches,
 		backends:   s.backends,
 		aggregated: s.aggregatedServers.proxy,
 		directory:  s.aggregatedServers.directory,

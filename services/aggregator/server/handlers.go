@@ -23,6 +23,7 @@ import (
 // it, from one goroutine, for every APIService that is added, changed or removed.
 type apiServiceHandlers struct {
 	table      *routing.Table
+	watches    *routedWatches
 	backends   backends
 	aggregated proxy.AggregatedConfig
 	directory  *aggregated.Directory
@@ -50,6 +51,7 @@ var _ apiserver.APIHandlerManager = &apiServiceHandlers{}
 // AddAPIService routes the group-version of an APIService as the APIService says now.
 func (h *apiServiceHandlers) AddAPIService(service *apiregistrationv1.APIService) error {
 	gv := schema.GroupVersion{Group: service.Spec.Group, Version: service.Spec.Version}
+	defer h.watches.reconsider(gv)
 	if _, ours := h.table.Backends().Of(service); ours {
 		h.forget(service.Name)
 		h.table.SetAPIService(service, nil)
@@ -78,6 +80,7 @@ func (h *apiServiceHandlers) AddAPIService(service *apiregistrationv1.APIService
 // RemoveAPIService routes the group-version to another service that has it.
 func (h *apiServiceHandlers) RemoveAPIService(name string) {
 	gv := helper.APIServiceNameToGroupVersion(name)
+	defer h.watches.reconsider(gv)
 	h.table.RemoveAPIService(gv)
 	h.backends.reconsider(gv)
 	h.forget(name)

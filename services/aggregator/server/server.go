@@ -32,12 +32,14 @@ type Server struct {
 	api               *genericapiserver.GenericAPIServer
 	health            *health.Handler
 	aggregatedServers *aggregatedServers
+	watches           *routedWatches
 }
 
 // New builds the server.
 func New(c *Config) (*Server, error) {
 	stop := newShutdown(c.generic.ShutdownWatchTerminationGracePeriod, c.generic.DrainedNotify())
-	s := &Server{Config: c, health: c.newHealth()}
+	s := &Server{Config: c, health: c.newHealth(), watches: &routedWatches{table: c.table}}
+	stop.routed = s.watches
 	c.buildHandlerChain(s.health, stop)
 	// Some clients wait for /healthz, which in kube-apiserver means that all of it has started.
 	for _, b := range c.backends.required() {

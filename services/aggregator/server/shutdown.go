@@ -31,6 +31,8 @@ type shutdown struct {
 	grace time.Duration
 	// watches counts those that go on.
 	watches atomic.Int64
+	// routed ends watches of a group-version that goes to another backend.
+	routed *routedWatches
 }
 
 // stage is one of the steps.
@@ -104,6 +106,7 @@ func (s *shutdown) endLongRunning(next http.Handler) http.Handler {
 		ctx, cancel := context.WithCancelCause(req.Context())
 		defer cancel(nil)
 		end := func() { cancel(errStopping) }
+		finish := end
 		if class.Kind == routing.Watch && s.grace > 0 {
 			s.watches.Add(1)
 			defer s.watches.Add(-1)
@@ -115,6 +118,7 @@ func (s *shutdown) endLongRunning(next http.Handler) http.Handler {
 			}
 			events := &wholeEvents{ResponseWriter: w, end: end}
 			w = responsewriter.WrapForHTTP1Or2(events)
+			finish = events.finish
 			defer context.AfterFunc(from, func() {
 				from.awaitTurn(ctx)
 				events.finish()
@@ -122,6 +126,7 @@ func (s *shutdown) endLongRunning(next http.Handler) http.Handler {
 		} else {
 			defer context.AfterFunc(s.drained, end)()
 		}
+		defer s.routed.follow(class, finish)()
 		next.ServeHTTP(w, req.WithContext(ctx))
 	})
 }
