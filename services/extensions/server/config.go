@@ -12,6 +12,7 @@ import (
 	apiextensionsoptions "k8s.io/apiextensions-apiserver/pkg/cmd/server/options"
 	generatedopenapi "k8s.io/apiextensions-apiserver/pkg/generated/openapi"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	registry "k8s.io/apiserver/pkg/registry/generic"
 	genericapiserver "k8s.io/apiserver/pkg/server"
 	"k8s.io/client-go/rest"
 
@@ -30,6 +31,9 @@ type Config struct {
 	backend *backend.Config
 	// apiextensions is what the CRD server is built from.
 	apiextensions *apiextensionsapiserver.Config
+	// groups say where custom resources are, and stored how.
+	groups *placement.Groups
+	stored registry.RESTOptionsGetter
 }
 
 // NewConfig builds the configuration that kube-apiserver builds for its CRD server.
@@ -65,13 +69,13 @@ func NewConfig(ctx context.Context, o *options.Completed) (*Config, error) {
 		config.Close()
 		return nil, err
 	}
+	stored := apiextensionsoptions.NewCRDRESTOptionsGetter(*o.Etcd, generic.ResourceTransformers, generic.StorageObjectCountTracker)
 	return &Config{
-		options: o, backend: config,
+		options: o, backend: config, groups: groups, stored: stored,
 		apiextensions: &apiextensionsapiserver.Config{
 			GenericConfig: generic,
 			ExtraConfig: apiextensionsapiserver.ExtraConfig{
-				CRDRESTOptionsGetter: storages.Getter(apiextensionsoptions.NewCRDRESTOptionsGetter(
-					*o.Etcd, generic.ResourceTransformers, generic.StorageObjectCountTracker), groups, o.Etcd.EnableWatchCache),
+				CRDRESTOptionsGetter: storages.Getter(stored, groups, o.Etcd.EnableWatchCache),
 				// With more than one server, a CustomResourceDefinition would become Established seconds later.
 				MasterCount:         1,
 				ServiceResolver:     config.Services,

@@ -8,17 +8,20 @@ import (
 	"context"
 
 	apiextensionsapiserver "k8s.io/apiextensions-apiserver/pkg/apiserver"
+	"k8s.io/apiextensions-apiserver/pkg/client/clientset/clientset"
 	genericapifilters "k8s.io/apiserver/pkg/endpoints/filters"
 	genericapiserver "k8s.io/apiserver/pkg/server"
 	"k8s.io/apiserver/pkg/util/notfoundhandler"
 	"k8s.io/component-base/version"
 
 	"github.com/tripod-k8s/tripod/internal/backend"
+	"github.com/tripod-k8s/tripod/internal/migration"
 	"github.com/tripod-k8s/tripod/internal/service"
 	"github.com/tripod-k8s/tripod/internal/service/settings"
 	"github.com/tripod-k8s/tripod/services/extensions/catalog"
 	"github.com/tripod-k8s/tripod/services/extensions/definitions"
 	"github.com/tripod-k8s/tripod/services/extensions/openapi"
+	"github.com/tripod-k8s/tripod/services/extensions/takeback"
 )
 
 // Server is extensions before it serves.
@@ -51,6 +54,9 @@ func newServer(c *Config) (*Server, error) {
 	if err := installRootDiscovery(api.GenericAPIServer); err != nil {
 		return nil, err
 	}
+	if err := c.installTakeback(api.GenericAPIServer); err != nil {
+		return nil, err
+	}
 	modes, err := c.options.Authorization.ModesInForce()
 	if err != nil {
 		return nil, err
@@ -65,6 +71,20 @@ func newServer(c *Config) (*Server, error) {
 		return nil, err
 	}
 	return &Server{backend: server, definitions: api, partition: c.options.OwnPartition, name: c.options.Name}, nil
+}
+
+// installTakeback serves the paths by which objects come back from an API service.
+func (c *Config) installTakeback(api *genericapiserver.GenericAPIServer) error {
+	own, err := clientset.NewForConfig(api.LoopbackClientConfig)
+	if err != nil {
+		return err
+	}
+	server := &takeback.Server{
+		Groups: c.groups, Options: c.stored, Definitions: own, Codecs: c.backend.Generic.Serializer,
+		MaxBytes: c.backend.Generic.MaxRequestBodyBytes,
+	}
+	api.Handler.NonGoRestfulMux.HandlePrefix(migration.Root+"/", server.Handler())
+	return nil
 }
 
 // Run implements service.Server.
