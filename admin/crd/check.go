@@ -21,7 +21,9 @@ import (
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
 
+	"github.com/tripod-k8s/tripod/internal/hop/addresses"
 	"github.com/tripod-k8s/tripod/internal/migration"
+	"github.com/tripod-k8s/tripod/services/list"
 )
 
 const (
@@ -54,6 +56,8 @@ type Resource struct {
 	Objects int64  `json:"objects"`
 	// Bytes is the size of the objects as JSON.
 	Bytes int64 `json:"bytes"`
+	// Checksum is the SHA-256 of all objects, in hexadecimal digits, if two servers were compared.
+	Checksum string `json:"checksum,omitempty"`
 }
 
 // checker is one run.
@@ -65,15 +69,10 @@ type checker struct {
 
 // Check returns the first reason why the service could not take over the objects of the group.
 func Check(ctx context.Context, o Options) (*Report, error) {
-	objects, err := dynamic.NewForConfig(o.Config)
+	c, err := newChecker(o)
 	if err != nil {
 		return nil, err
 	}
-	client, err := discovery.NewDiscoveryClientForConfig(o.Config)
-	if err != nil {
-		return nil, err
-	}
-	c := &checker{o, objects, client.RESTClient()}
 	definitions, err := c.definitions(ctx)
 	if err != nil {
 		return nil, err
@@ -96,6 +95,18 @@ func Check(ctx context.Context, o Options) (*Report, error) {
 		report.Resources = append(report.Resources, one)
 	}
 	return report, nil
+}
+
+func newChecker(o Options) (*checker, error) {
+	objects, err := dynamic.NewForConfig(o.Config)
+	if err != nil {
+		return nil, err
+	}
+	client, err := discovery.NewDiscoveryClientForConfig(o.Config)
+	if err != nil {
+		return nil, err
+	}
+	return &checker{o, objects, client.RESTClient()}, nil
 }
 
 // definitions returns those of the group, by name.
@@ -134,11 +145,14 @@ func (c *checker) definitions(ctx context.Context) ([]*apiextensionsv1.CustomRes
 
 // served returns what the service serves of the group.
 func (c *checker) served(ctx context.Context) ([]migration.Resource, error) {
+	if _, partition := addresses.PartitionOf(c.Service); partition || c.Service == list.Extensions {
+		return nil, c.unknown()
+	}
 	var group migration.Group
 	err := c.ask(ctx, c.service.Get().AbsPath(migration.PathOf(c.Group, "")), &group)
 	switch {
 	case apierrors.IsBadRequest(err):
-		return nil, fmt.Errorf("there is no API service %q (tripod status lists services)", c.Service)
+		return nil, c.unknown()
 	case apierrors.IsForbidden(err):
 		return nil, fmt.Errorf("you need the right for the nonResourceURLs %s and %[1]s/*, with the verbs get and post: %[2]w",
 			migration.PathOf(c.Group, ""), err)
@@ -148,6 +162,10 @@ func (c *checker) served(ctx context.Context) ([]migration.Resource, error) {
 		return nil, fmt.Errorf("the service %s does not answer, is it ready? %w", c.Service, err)
 	}
 	return group.Resources, nil
+}
+
+func (c *checker) unknown() error {
+	return fmt.Errorf("there is no API service %q (tripod status lists services)", c.Service)
 }
 
 // ask sends a request to the service.

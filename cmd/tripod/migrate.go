@@ -20,11 +20,11 @@ import (
 func newMigrateCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "migrate",
-		Short: "Move data between etcds, and check moves to API services",
+		Short: "Move data between etcds, and from definitions to API services",
 		Args:  cobra.NoArgs,
 		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(newSplitEtcdCommand(), newMigrateGroupsCommand(), newMigrateCheckCRDCommand())
+	cmd.AddCommand(newSplitEtcdCommand(), newMigrateGroupsCommand(), newMigrateCheckCRDCommand(), newMigrateCRDCommand())
 	return cmd
 }
 
