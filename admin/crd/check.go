@@ -1,7 +1,8 @@
 // Copyright The Tripod Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package crd asks an API service whether it could take over the custom resources of an API group. It changes nothing.
+// Package crd moves the custom resources of an API group from extensions to an API service and back ([Move]), and asks the service before
+// whether it could take them over ([Check]).
 package crd
 
 import (

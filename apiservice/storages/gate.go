@@ -26,8 +26,8 @@ type Gated interface {
 	// nothing, if the gate is not as from. When it has returned, no write that from would admit is done any more.
 	SetGate(ctx context.Context, from, to string) error
 	// Raise makes all later resourceVersions larger than one of another API server, for the move that has closed the gate, or returns
-	// [ErrGate]. Watches and continued lists of that one and of older ones get 410 from then on. It returns the first resourceVersion after that, or 0 if it
-	// has to be called again, because that takes long.
+	// [ErrGate]. Watches and continued lists of that one and of older ones get 410 from then on. It returns the first resourceVersion after
+	// that, or 0 if it has to be called again, because that takes long.
 	Raise(ctx context.Context, move string, above int64) (floor int64, err error)
 }
 

@@ -17,8 +17,8 @@ import (
 	"github.com/tripod-k8s/tripod/internal/storage/placement"
 )
 
-// Keeper keeps the record that says whether extensions has the objects of an API group, or an API service. It has the locks and the pause of
-// moves between etcds, so a group is in one move at a time.
+// Keeper keeps the record that says whether extensions has the objects of an API group, or an API service. It has the locks and the pause
+// of moves between etcds, so a group is in one move at a time.
 type Keeper struct {
 	m *move
 }

@@ -333,6 +333,11 @@ func TestAMoveThatCannotBe(t *testing.T) {
 			require.NoError(t, err)
 			p.target = etcdtest.Start(t)
 		}},
+		{name: "a group that an API service has", to: away, want: "first bring them back, by tripod migrate crd example.com --back",
+			before: func(t *testing.T, p *pair) {
+				t.Helper()
+				p.put(t, movedKeys.Record, `{"own": true, "move": "one", "service": "books"}`)
+			}},
 		{name: "another move at the same time", to: away, want: "another move has paused writes", before: func(t *testing.T, p *pair) {
 			t.Helper()
 			p.put(t, movedKeys.Pause, "big")

@@ -45,7 +45,7 @@ func (s *Store) SetGate(ctx context.Context, from, to string) error {
 	return nil
 }
 
-// Raise implements storages.Gated. Revisions are times in nanoseconds, which no etcd comes to, and the history of a store is younger than it.
+// Raise implements storages.Gated. Revisions are times in nanoseconds, which no etcd comes to, and so are all of the history of a store.
 func (s *Store) Raise(ctx context.Context, move string, above int64) (int64, error) {
 	if err := s.lock(ctx); err != nil {
 		return 0, err

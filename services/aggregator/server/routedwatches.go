@@ -62,6 +62,7 @@ func (r *routedWatches) reconsider(gv schema.GroupVersion) {
 	var ends []func()
 	for watch := range r.byGV[gv] {
 		if watch.owner != owner {
+			delete(r.byGV[gv], watch)
 			ends = append(ends, watch.end)
 		}
 	}
