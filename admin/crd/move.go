@@ -129,7 +129,8 @@ func (m *mover) look(ctx context.Context) error {
 	service := m.Service
 	switch {
 	case at.Service == "" && (at.Own || at.Pending):
-		return fmt.Errorf("its objects are in the etcd of a partition, or on their way: first run tripod migrate groups --to extensions %s", m.Group)
+		return fmt.Errorf("its objects are in the etcd of a partition, or on their way: first run tripod migrate groups --to extensions %s",
+			m.Group)
 	case m.back() && at.Switching && at.Back == "":
 		return fmt.Errorf("a move to the API service %s has not ended: first run this with --to %[1]s", at.Service)
 	case !m.back() && at.Switching && at.Back != "":
@@ -221,8 +222,8 @@ func (m *mover) moveOut(ctx context.Context) error {
 	return m.openGates(ctx)
 }
 
-// settle has older resourceVersions expire that clients may have read from extensions before an earlier run has died. While gates are closed,
-// that is not known to be done.
+// settle has older resourceVersions expire that clients may have read from extensions before an earlier run has died. While gates are
+// closed, that is not known to be done.
 func (m *mover) settle(ctx context.Context) error {
 	served, err := m.served(ctx)
 	if err != nil {

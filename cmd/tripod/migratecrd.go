@@ -96,7 +96,8 @@ func printMovedCRDs(out io.Writer, report *crd.MoveReport, estimated bool) error
 	what := "is in " + report.To
 	switch {
 	case estimated:
-		what = fmt.Sprintf("would move to %s in %.1f s, with a pause of writes of %.1f s, by an estimate", report.To, report.Seconds, report.PausedSeconds)
+		what = fmt.Sprintf("would move to %s in %.1f s, with a pause of writes of %.1f s, by an estimate",
+			report.To, report.Seconds, report.PausedSeconds)
 	case report.Moved:
 		what = fmt.Sprintf("has moved to %s in %.1f s, with a pause of writes of %.1f s", report.To, report.Seconds, report.PausedSeconds)
 	}

@@ -37,7 +37,7 @@ func TestAReplicaFollowsAMoveToAServiceAndBack(t *testing.T) {
 	require.NoError(t, create(t, frozen, "a"))
 	require.NoError(t, create(t, s, "b"))
 	version := list(t, s).GetResourceVersion()
-	watching, err := s.Watch(t.Context(), directory, storage.ListOptions{ResourceVersion: version, Recursive: true, Predicate: storage.Everything})
+	watching, err := s.Watch(t.Context(), directory, since(version))
 	require.NoError(t, err)
 
 	put(t, e.shared, leaving)
@@ -60,7 +60,7 @@ func TestAReplicaFollowsAMoveToAServiceAndBack(t *testing.T) {
 		for _, replica := range []storage.Interface{s, e.storage(t, false)} {
 			requireUnavailable(t, create(t, replica, "c"), "tripod migrate crd example.com --back")
 			ctx := request.WithRequestInfo(t.Context(), &request.RequestInfo{})
-			err := replica.GetList(ctx, directory, storage.ListOptions{Recursive: true, Predicate: storage.Everything}, &unstructured.UnstructuredList{})
+			err := replica.GetList(ctx, directory, since(""), &unstructured.UnstructuredList{})
 			requireUnavailable(t, err, "its objects are in the API service books")
 			assert.Empty(t, list(t, replica).Items, "the controller that removes a definition finds nothing")
 		}
@@ -70,12 +70,17 @@ func TestAReplicaFollowsAMoveToAServiceAndBack(t *testing.T) {
 	require.Eventually(t, func() bool { return len(list(t, s).Items) == 2 }, waitTimeout, 10*time.Millisecond, "reads go on")
 	requireUnavailable(t, create(t, s, "c"), moving)
 	version = list(t, s).GetResourceVersion()
-	watching, err = s.Watch(t.Context(), directory, storage.ListOptions{ResourceVersion: version, Recursive: true, Predicate: storage.Everything})
+	watching, err = s.Watch(t.Context(), directory, since(version))
 	require.NoError(t, err)
 	put(t, e.shared, arrived)
 	require.NoError(t, create(t, s, "c"))
 	assert.Equal(t, "c", (<-watching.ResultChan()).Object.(*unstructured.Unstructured).GetName(), "the watch goes on")
 	require.Eventually(t, func() bool { return create(t, frozen, "d") == nil }, waitTimeout, 10*time.Millisecond)
+}
+
+// since returns the options of a list, or of a watch from a resourceVersion.
+func since(version string) storage.ListOptions {
+	return storage.ListOptions{ResourceVersion: version, Recursive: true, Predicate: storage.Everything}
 }
 
 // A replica that was frozen since before the move has its storage still.
@@ -120,7 +125,8 @@ func TestOnlyTheMoveBackWritesObjectsThatAreAway(t *testing.T) {
 	require.NoError(t, err)
 	config := groups.Shared
 	s, destroy, err := raw(config.ForResource(schema.GroupResource{Group: groupName, Resource: "boats"}),
-		func() runtime.Object { return &unstructured.Unstructured{} }, func() runtime.Object { return &unstructured.UnstructuredList{} }, directory)
+		func() runtime.Object { return &unstructured.Unstructured{} },
+		func() runtime.Object { return &unstructured.UnstructuredList{} }, directory)
 	require.NoError(t, err)
 	t.Cleanup(destroy)
 	require.NoError(t, create(t, s, "a"))

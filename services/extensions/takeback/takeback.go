@@ -102,7 +102,9 @@ func (s *stored) keyOf(namespace, name string) string {
 }
 
 // page returns a page of what the etcd of extensions has, in the version that the request asks for.
-func (s *Server) page(ctx context.Context, definition *apiextensionsv1.CustomResourceDefinition, query url.Values) (*migration.Page, error) {
+func (s *Server) page(
+	ctx context.Context, definition *apiextensionsv1.CustomResourceDefinition, query url.Values,
+) (*migration.Page, error) {
 	selected := storage.Everything
 	var err error
 	if selected.Limit, err = migration.LimitOf(query); err != nil {
