@@ -143,6 +143,34 @@ func TestSearchesOfReadersUseAnIndex(t *testing.T) {
 	})
 }
 
+// TestWordsUseAnIndex holds that PostgreSQL, with its extension for trigrams, reads only objects with the words, for readers with few rights, too.
+func TestWordsUseAnIndex(t *testing.T) {
+	each(t, func(t *testing.T, s *Store) {
+		if s.db.Name() != "postgres" {
+			return // it has no such index
+		}
+		crowd(t, s)
+		few := given{asOf: lastRights(t, s), parts: map[string]*access.ObjectSet{
+			"east pods": objectSetOf(sets.New("ns1"), nil, nil), "east deployments.apps": objectSetOf(sets.New("ns1", "ns2"), nil, nil),
+		}}
+		for name, of := range map[string]*Store{"everything": s, "few rights": s.For(few)} {
+			for _, words := range [][]string{{"web-1999"}, {"web-1999", "east"}, {"a499"}, {"nothing"}} {
+				require.NoError(t, s.db.Reading(t.Context(), func(tx *database.Tx) error {
+					patterns := []schema.GroupVersionResource{pods.GroupVersionResource, deployments.GroupVersionResource}
+					b, err := newSearch(t.Context(), tx, of, patterns, &query.Query{Words: words, Limit: 50, WithRemaining: true}, nil)
+					require.NoError(t, err)
+					plan := planOf(t, tx, b.objects())
+					assert.NotContains(t, plan, "Seq Scan on objects", "%s: %s", name, words)
+					if of == s {
+						assert.Contains(t, plan, "objects_words", "%s: %s", name, words)
+					}
+					return nil
+				}))
+			}
+		}
+	})
+}
+
 // TestDeepPagesUseAnIndex holds that a page begins where the one before has ended, without reading what comes before it.
 func TestDeepPagesUseAnIndex(t *testing.T) {
 	each(t, func(t *testing.T, s *Store) {

@@ -224,7 +224,7 @@ func randomObject(r *rand.Rand, cluster string, kind streams.Kind, i int, owners
 // images adds containers, some of them where their kind has none.
 func images(r *rand.Rand, kind streams.Kind, spec map[string]any) {
 	container := func() any {
-		return map[string]any{"image": pick(r, []any{"example.com/Shop/front:1.2", "nginx:1", 7, nil, "it's\u00e9", "\u00c9"})}
+		return map[string]any{"image": pick(r, []any{"example.com/Shop/front:1.2", "nginx:1", 7, nil, "it's\u00e9", "\u00c9", "say \"a\\b\"\nBreak"})}
 	}
 	pod := map[string]any{"containers": []any{container(), container()}, "initContainers": []any{container()}}
 	if r.IntN(4) == 0 {
@@ -238,7 +238,7 @@ func images(r *rand.Rand, kind streams.Kind, spec map[string]any) {
 }
 
 // words are somewhere in objects of population, or nearly so.
-var words = []string{"web", "shop/front", "nginx:1", "pod", "replica", "deployment", "east", "st", "kube-system", "team_a", "example.com/tier", "007", "db", "%", "_", "'", "\u00e9", "\u00c9", "none", "7", "/", "."}
+var words = []string{"web", "shop/front", "nginx:1", "pod", "replica", "deployment", "east", "st", "kube-system", "team_a", "example.com/tier", "007", "db", "%", "_", "'", "\u00e9", "\u00c9", "none", "7", "/", ".", "say", "\"a\\b\"", "break", "t's\u00e9", "e/tier", "\x01nginx", "100%"}
 
 // labelPaths are field labels of Kubernetes that it computes.
 var labelPaths = []string{"spec.hostNetwork", "spec.host", "status.podIPs", "spec.unschedulable", "status.successful", "status.replicas", "source", "spec.nodeName"}

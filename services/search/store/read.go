@@ -127,6 +127,9 @@ func newSearch(ctx context.Context, t *database.Tx, s *Store, patterns []schema.
 	if b.kindNames, err = kindNamesOf(ctx, t, q); err != nil {
 		return nil, err
 	}
+	if b.clusterNames, err = clusterNamesOf(ctx, t, q); err != nil {
+		return nil, err
+	}
 	if b.clusters, err = streams.ClustersOf(ctx, t, q.Clusters); err != nil {
 		return nil, err
 	}

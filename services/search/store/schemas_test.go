@@ -93,6 +93,8 @@ func TestADatabaseOfAnEarlierSchemaIsUpgradedWithItsData(t *testing.T) {
 		}
 
 		upgraded := opened(t, url)
+		found, _ := names(t, upgraded, query.Query{Words: []string{"x"}}, pods)
+		assert.Equal(t, []string{"one/a/x"}, found)
 		found, page := names(t, upgraded, query.Query{}, pods)
 		assert.Equal(t, []string{"one/a/x"}, found)
 		assert.EqualValues(t, 1, page.Revision)

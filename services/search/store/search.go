@@ -26,8 +26,9 @@ type search struct {
 	kinds, clusters []int64
 	// resourceOf has the resources of kinds, if a field depends on them.
 	resourceOf map[int64]schema.GroupResource
-	// kindNames are there if the search looks for words.
-	kindNames kindNames
+	// kindNames and clusterNames are there if the search looks for words.
+	kindNames    kindNames
+	clusterNames clusterNames
 	// readable is what filter allows, if that is not nil.
 	readable []readable
 	// leftOut are clusters of which the filter has too many values for a statement.

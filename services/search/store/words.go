@@ -19,6 +19,36 @@ import (
 // kindNames are the names that clusters have for a kind.
 type kindNames map[int64][]string
 
+// clusterNames are the names of clusters.
+type clusterNames map[int64]string
+
+// clusterNamesOf returns those of all clusters, if a search looks for words.
+func clusterNamesOf(ctx context.Context, t *database.Tx, q *query.Query) (clusterNames, error) {
+	if len(q.Words) == 0 {
+		return nil, nil
+	}
+	names := clusterNames{}
+	err := t.Each(ctx, t.SQL("SELECT id, name FROM clusters"), func(scan func(...any) error) error {
+		var id int64
+		var name string
+		err := scan(&id, &name)
+		names[id] = query.Lowered(name)
+		return err
+	})
+	return names, err
+}
+
+// with returns the clusters whose name has a word.
+func (n clusterNames) with(word string) (all []int64) {
+	for id, name := range n {
+		if strings.Contains(name, word) {
+			all = append(all, id)
+		}
+	}
+	slices.Sort(all)
+	return all
+}
+
 // kindNamesOf returns those of all kinds, if a search looks for words.
 func kindNamesOf(ctx context.Context, t *database.Tx, q *query.Query) (kindNames, error) {
 	if len(q.Words) == 0 {
@@ -68,17 +98,23 @@ func (b *search) words(s *database.Statement) {
 		if len(all) > 0 {
 			database.OneOf(s.Add("o.kind_id"), all).Add(" OR ")
 		}
-		s.HasWord(word, "o.name", "o.namespace")
-		s.Add(" OR o.cluster_id IN (SELECT w.id FROM clusters w WHERE ")
-		s.HasWord(word, "w.name")
-		s.Add(") OR ")
-		b.LabelHasWord(s, word)
-		if len(some) > 0 {
-			database.OneOf(s.Add(" OR o.kind_id"), some).Add(" AND ")
-			s.Condition(query.Word([]query.Step{{Name: "kind"}}, word))
+		if clusters := b.clusterNames.with(word); len(clusters) > 0 { // of these kinds, so that an index has them
+			database.OneOf(database.OneOf(s.Add("o.kind_id"), b.kinds).Add(" AND o.cluster_id"), clusters).Add(" OR ")
 		}
+		if len(some) > 0 {
+			database.OneOf(s.Add("o.kind_id"), some).Add(" AND ")
+			s.Condition(query.Word([]query.Step{{Name: "kind"}}, word))
+			s.Add(" OR ")
+		}
+		if s.MayHaveWord(word) {
+			s.Add(" AND (")
+		} else {
+			s.Add("(")
+		}
+		s.HasWord(word, "o.name", "o.namespace")
+		b.LabelHasWord(s.Add(" OR "), word)
 		b.imageHas(s, word)
-		s.Add(")")
+		s.Add("))")
 	}
 }
 

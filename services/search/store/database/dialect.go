@@ -110,6 +110,8 @@ type fieldReader interface {
 	// contained appends a condition that holds for all objects with one of the values of c, and for few others, if an index helps with it.
 	// exact reports whether it holds for no others.
 	contained(s *Statement, c query.Condition) (appended, exact bool)
+	// mayHaveWord appends that an object itself may have a word of query.Query.Words, if the database has a column for that.
+	mayHaveWord(s *Statement, word string) (appended bool)
 	// textMayHave appends that the text of an object has one of some texts, for Statement.TextMayHave.
 	textMayHave(s *Statement, texts []string, ignoreCase bool) (appended bool)
 	// text appends the text of a scalar field: NULL if it is not there or null, and a control character if it is no scalar.

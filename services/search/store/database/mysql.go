@@ -197,6 +197,8 @@ func (mysqlFamily) Label(s *Statement, r labels.Requirement, kinds []int64) {
 
 func (mysqlFamily) LabelHasWord(s *Statement, word string) { wordInLabels(s, word) }
 
+func (mysqlFamily) mayHaveWord(*Statement, string) bool { return false }
+
 func (mysqlFamily) textMayHave(s *Statement, texts []string, ignoreCase bool) bool {
 	if ignoreCase {
 		return false // LOWER of the whole text takes most of the time

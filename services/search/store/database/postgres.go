@@ -279,6 +279,12 @@ func hasTerm(s *Statement, kinds []int64, labels []string) {
 	s.Add(" AND label_terms(o.kind_id, o.labels) && CAST(? AS text[])", terms)
 }
 
+// mayHaveWord uses the index of trigrams, if its extension could be installed.
+func (postgres) mayHaveWord(s *Statement, word string) bool {
+	s.Add("o.words LIKE ?", "%"+likePattern.Replace(word)+"%")
+	return true
+}
+
 func (postgres) textMayHave(*Statement, []string, bool) bool { return false }
 
 // contained appends what the index of documents has.

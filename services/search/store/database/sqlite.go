@@ -166,6 +166,8 @@ func (sqlite) Label(s *Statement, r labels.Requirement, kinds []int64) {
 
 func (sqlite) LabelHasWord(s *Statement, word string) { wordInLabels(s, word) }
 
+func (sqlite) mayHaveWord(*Statement, string) bool { return false }
+
 func (sqlite) textMayHave(s *Statement, texts []string, ignoreCase bool) bool {
 	column := "o.object"
 	if ignoreCase {

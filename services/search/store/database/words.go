@@ -18,6 +18,10 @@ func (s *Statement) HasWord(word string, columns ...string) {
 	s.Add(")")
 }
 
+// MayHaveWord appends that an object o itself may have a word of query.Query.Words: in its name, namespace, labels or images. It appends
+// nothing where the database has no column for that.
+func (s *Statement) MayHaveWord(word string) (appended bool) { return s.dialect.mayHaveWord(s, word) }
+
 // TextMayHave appends that the text of objects o may have another one: it has that, or escapes behind which that may be. ignoreCase has A
 // to Z be a to z, and the other text has no upper case. It appends nothing where this takes the database longer than to read fields.
 func (s *Statement) TextMayHave(text string, ignoreCase bool) (appended bool) {
