@@ -98,7 +98,8 @@ bench-releases: e2e-assets ## Install 20 releases in one kind cluster, and write
 BENCH_SEARCH_ARGS ?= -docs docs/benchmarks-search.md
 .PHONY: bench-search
 bench-search: build test-assets ## Measure search, beside Clusterpedia if CLUSTERPEDIA names its programs, and write docs/benchmarks-search.md.
-	go run ./lab/bench/search -clusterpedia "$(CLUSTERPEDIA)" $(BENCH_SEARCH_ARGS)
+	go run ./lab/bench/search -run 'SYNC|LAG|WATCH|LIST|MANY' -clusterpedia "$(CLUSTERPEDIA)" $(BENCH_SEARCH_ARGS)
+	go run ./lab/bench/search -run CONSOLE -clusters 100 $(BENCH_SEARCH_ARGS)
 
 # One replica of each service beside one kube-apiserver, and as many as a large cluster has beside three.
 BENCH_CLUSTER_ARGS ?= -neighbour both -shapes stock,noise=stock,drop-in,3*stock,2/3/2 -profile 0 -docs docs/benchmarks-cluster.md

@@ -21,11 +21,8 @@ import (
 	"github.com/tripod-k8s/tripod/test/framework"
 )
 
-// members are the kube-apiservers that both copy, and manyClusters those that bench plays.
-const (
-	members      = 2
-	manyClusters = 10
-)
+// members are the kube-apiservers that both copy.
+const members = 2
 
 // postgresSettings are those of both. Everything else is PostgreSQL's default.
 var postgresSettings = []string{"shared_buffers=1GB", "max_connections=200", "max_wal_size=4GB"}

@@ -33,7 +33,7 @@ type loaded struct {
 
 // manyDatabase returns the database with so many objects, which it fills unless -data has it already.
 func (b *benchmark) manyDatabase(ctx context.Context, apps int) (name string, l loaded, err error) {
-	name = fmt.Sprintf("many_%d", apps*appSize*manyClusters)
+	name = fmt.Sprintf("many_%d_of_%d", apps*appSize*b.clusters, b.clusters)
 	var comment sql.NullString
 	err = b.postgres.Admin.QueryRowContext(ctx, "SELECT shobj_description(oid, 'pg_database') FROM pg_database WHERE datname = $1", name).Scan(&comment)
 	if err == nil {
@@ -86,7 +86,7 @@ func (b *benchmark) load(ctx context.Context, location string, db *sql.DB, apps 
 	began := time.Now()
 	group, loading := errgroup.WithContext(ctx)
 	group.SetLimit(loaders)
-	for n := range manyClusters {
+	for n := range min(b.clusters, written) {
 		for path, kind := range fakeKinds {
 			group.Go(func() error { return loadStream(loading, s, n, apps, path, kind) })
 		}
@@ -94,7 +94,10 @@ func (b *benchmark) load(ctx context.Context, location string, db *sql.DB, apps 
 	if err := group.Wait(); err != nil {
 		return err
 	}
-	logf("%d objects are written after %.0f s", apps*appSize*manyClusters, time.Since(began).Seconds())
+	if err := copyClusters(ctx, s, db, b.clusters, apps); err != nil {
+		return err
+	}
+	logf("%d objects are written after %.0f s", apps*appSize*b.clusters, time.Since(began).Seconds())
 	group, loading = errgroup.WithContext(ctx)
 	group.SetLimit(members)
 	for _, index := range indexes {
@@ -106,6 +109,61 @@ func (b *benchmark) load(ctx context.Context, location string, db *sql.DB, apps 
 	_, err = db.ExecContext(ctx, "VACUUM ANALYZE")
 	return err
 }
+
+// written is how many clusters are written with the code of search. PostgreSQL copies their rows for all others, without a history.
+const written = 10
+
+// copyClusters makes the clusters that are not written.
+func copyClusters(ctx context.Context, s *store.Store, db *sql.DB, clusters, apps int) error {
+	for n := written; n < clusters; n++ {
+		for path, kind := range fakeKinds {
+			stream, err := s.OpenStream(ctx, fakeName(n), kind.storeKind(path))
+			if err == nil {
+				err = s.Sweep(ctx, stream, 1, kind.version(apps))
+			}
+			if err != nil {
+				return err
+			}
+		}
+	}
+	var last int64
+	if err := db.QueryRowContext(ctx, "UPDATE revisions SET last = last * $1 RETURNING last / $1", (clusters+written-1)/written).Scan(&last); err != nil {
+		return err
+	}
+	group, copying := errgroup.WithContext(ctx)
+	group.SetLimit(members)
+	for first := written; first < clusters; first += written {
+		group.Go(func() error {
+			for _, statement := range copies {
+				if _, err := db.ExecContext(copying, statement, last, first, written); err != nil {
+					return fmt.Errorf("%s: %w", statement, err)
+				}
+			}
+			logf("the members before %d are copied", first+written)
+			return nil
+		})
+	}
+	return group.Wait()
+}
+
+// copies are SQL that copies the written clusters to those from a number on. $1 is the last revision before, $2 the number, and $3 how many are written.
+// Each UID begins with the number of its cluster.
+var copies = []string{
+	"INSERT INTO objects (id, kind_id, cluster_id, namespace, name, uid, resource_version, created_at, revision, listing, object, labels)" +
+		" SELECT o.id + m.more, o.kind_id, m.to_id, o.namespace, o.name, m.uids || substr(o.uid, 9), o.resource_version, o.created_at, o.revision + m.more, o.listing," +
+		" CASE WHEN o.object #> '{metadata,ownerReferences,0}' IS NULL THEN named.object ELSE" +
+		" jsonb_set(named.object, '{metadata,ownerReferences,0,uid}', to_jsonb(m.uids || substr(o.object #>> '{metadata,ownerReferences,0,uid}', 9))) END, o.labels" +
+		" FROM objects o JOIN " + copiedTo + " ON m.from_id = o.cluster_id," +
+		" LATERAL (SELECT jsonb_set(o.object, '{metadata,uid}', to_jsonb(m.uids || substr(o.uid, 9))) AS object) named",
+	"INSERT INTO owners (owner_uid, cluster_id, object_id) SELECT m.uids || substr(w.owner_uid, 9), m.to_id, w.object_id + m.more" +
+		" FROM owners w JOIN " + copiedTo + " ON m.from_id = w.cluster_id",
+	"UPDATE streams s SET objects = f.objects, counted = s.epoch FROM streams f JOIN " + copiedTo + " ON m.from_id = f.cluster_id" +
+		" WHERE s.cluster_id = m.to_id AND s.kind_id = f.kind_id",
+}
+
+// copiedTo has from which cluster to which one rows are copied, how much more their IDs are, and how UIDs begin.
+const copiedTo = "(SELECT f.id AS from_id, t.id AS to_id, CAST($1 AS bigint) * (CAST($2 AS int) / CAST($3 AS int)) AS more, lpad(to_hex(n + CAST($2 AS int)), 8, '0') AS uids" +
+	" FROM generate_series(0, CAST($3 AS int) - 1) n JOIN clusters f ON f.name = 'member-' || n JOIN clusters t ON t.name = 'member-' || (n + CAST($2 AS int))) m"
 
 // loadStream writes all objects of a resource of a cluster.
 func loadStream(ctx context.Context, s *store.Store, cluster, apps int, path string, kind fakeKind) error {

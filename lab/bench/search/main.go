@@ -28,12 +28,15 @@ const (
 	watchPart = "WATCH"
 	listPart  = "LIST"
 	manyPart  = "MANY"
+	// consolePart searches by words, and reads pages of the console.
+	consolePart = "CONSOLE"
 )
 
 // options are the flags.
 type options struct {
 	run                    *regexp.Regexp
 	objects, many, changes int
+	clusters               int
 	duration               time.Duration
 	clusterpedia           string
 	data                   string
@@ -44,9 +47,10 @@ type options struct {
 func parse(args []string) (*options, error) {
 	o := &options{commandLine: strings.Join(append([]string{"go run ./lab/bench/search"}, args...), " ")}
 	flags := flag.NewFlagSet("search", flag.ContinueOnError)
-	run := flags.String("run", ".", "parts to run, a regular expression: SYNC, LAG, WATCH, LIST (which need SYNC) and MANY")
+	run := flags.String("run", ".", "parts to run, a regular expression: SYNC, LAG, WATCH, LIST (which need SYNC), MANY and CONSOLE (words, and pages of the console)")
 	flags.IntVar(&o.objects, "objects", 100_000, "objects of the two kube-apiservers together")
 	flags.IntVar(&o.many, "many", 1_000_000, "objects of the members that the benchmark plays")
+	flags.IntVar(&o.clusters, "clusters", 10, "members that the benchmark plays")
 	flags.IntVar(&o.changes, "changes", 1000, "changes a second")
 	flags.DurationVar(&o.duration, "duration", 10*time.Second, "how long changes last, and half as long each search")
 	flags.StringVar(&o.clusterpedia, "clusterpedia", os.Getenv("CLUSTERPEDIA"), "directory with clustersynchro-manager and apiserver of Clusterpedia; empty leaves it out")
@@ -61,8 +65,13 @@ func parse(args []string) (*options, error) {
 	if o.run, err = regexp.Compile(*run); err != nil {
 		return nil, fmt.Errorf("-run: %w", err)
 	}
-	if o.objects < appSize*members || o.many < appSize*manyClusters || o.changes < 1 {
-		return nil, fmt.Errorf("-objects must be %d or more, -many %d, and -changes 1", appSize*members, appSize*manyClusters)
+	if o.objects < appSize*members || o.clusters < 1 || o.many < appSize*o.clusters || o.changes < 1 {
+		return nil, fmt.Errorf("-objects must be %d or more, -many %d, and -clusters and -changes 1", appSize*members, appSize*max(o.clusters, 1))
+	}
+	if o.data != "" { // PostgreSQL runs in another directory
+		if o.data, err = filepath.Abs(o.data); err != nil {
+			return nil, err
+		}
 	}
 	return o, os.MkdirAll(o.artifacts, 0o755)
 }
@@ -85,7 +94,7 @@ func bench(ctx context.Context, args []string) error {
 	if err == nil && failed == nil && o.docs != "" {
 		err = r.writeDocs(o.docs)
 	}
-	return errors.Join(failed, err, table.Write(os.Stdout, r.tables()))
+	return errors.Join(failed, err, table.Write(os.Stdout, r.printed()))
 }
 
 // render writes the page of an earlier run.
@@ -101,7 +110,7 @@ func (o *options) render() error {
 	if o.docs != "" {
 		return r.writeDocs(o.docs)
 	}
-	return table.Write(os.Stdout, r.tables())
+	return table.Write(os.Stdout, r.printed())
 }
 
 // measure runs what -run selects.
@@ -116,7 +125,7 @@ func (o *options) measure(ctx context.Context, r *report) (err error) {
 			return err
 		}
 	}
-	if o.run.MatchString(manyPart) {
+	if o.run.MatchString(manyPart) || o.run.MatchString(consolePart) {
 		return b.measureMany(ctx, r)
 	}
 	return nil

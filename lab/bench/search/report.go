@@ -29,17 +29,20 @@ type report struct {
 	Versions []string
 	Objects  int
 	Changes  int
+	Clusters int
 	Duration time.Duration
 	Settings string
 	// Load is how many processes waited for a processor in the minute before.
 	Load  string
 	Sides map[string]*compared
 	Many  *many
+	// Console is what words and the console took. Its run may be another one.
+	Console *consoleReport
 }
 
 func newReport(o *options) *report {
 	return &report{
-		Date: time.Now().UTC(), Command: o.commandLine, Machine: process.Machine(), Versions: versions(o.clusterpedia), Objects: o.objects, Changes: o.changes,
+		Date: time.Now().UTC(), Command: o.commandLine, Machine: process.Machine(), Versions: versions(o.clusterpedia), Objects: o.objects, Changes: o.changes, Clusters: o.clusters,
 		Duration: o.duration, Settings: strings.Join(postgresSettings, ", "), Load: loadAverage(), Sides: map[string]*compared{},
 	}
 }
@@ -86,6 +89,14 @@ func (r *report) tables() []table.Table {
 		}
 	}
 	return all
+}
+
+// printed returns all tables, for the terminal.
+func (r *report) printed() []table.Table {
+	if r.Console == nil {
+		return r.tables()
+	}
+	return append(r.tables(), r.Console.tables()...)
 }
 
 // both returns a row with a figure of each side, and the ratio.
@@ -227,9 +238,21 @@ var text string
 
 var page = template.Must(template.New("benchmarks-search").Parse(text))
 
+// writeDocs writes the page, or its section about the console if nothing else was measured.
 func (r *report) writeDocs(path string) error {
+	if r.Console != nil && r.Many == nil && len(r.Sides) == 0 {
+		return r.replaceSection(path)
+	}
+	section, err := r.section(path)
+	if err != nil {
+		return err
+	}
 	var markdown bytes.Buffer
-	if err := page.Execute(&markdown, map[string]any{"Report": r, "Tables": r.tables(), "Took": r.Took.Round(time.Minute).Minutes(), "Members": members, "Many": manyClusters, "Sampled": sampled, "Watches": watches, "Busy": r.busy()}); err != nil {
+	err = page.Execute(&markdown, map[string]any{
+		"Report": r, "Tables": r.tables(), "Took": r.Took.Round(time.Minute).Minutes(), "Members": members, "Many": r.Clusters, "Sampled": sampled,
+		"Watches": watches, "Busy": r.busy(), "Section": string(sectionBegins) + string(section) + string(sectionEnds),
+	})
+	if err != nil {
 		return fmt.Errorf("cannot write %s: %w", path, err)
 	}
 	return os.WriteFile(path, markdown.Bytes(), 0o644)

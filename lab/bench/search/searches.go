@@ -77,6 +77,29 @@ var searches = []searching{
 	}},
 }
 
+// anyKind is the collection that the console asks for words, with the parameters of its page.
+func anyKind(text string) string {
+	return "/apis/clusterpedia.io/v1beta1/collectionresources/any?" + url.Values{
+		"groups": {"*"}, "words": {text}, "limit": {"100"}, "withContinue": {"true"}, "withStaleness": {"true"}, "onlyMetadata": {"true"},
+	}.Encode()
+}
+
+// wordSearches are those by words, as the console asks for them. Each has its aim.
+var wordSearches = []searching{
+	{Name: "a word of one object of each member", Aim: 100, least: 1, most: 100, path: func(n, apps int) string { return anyKind(podOf(n, apps)) }},
+	{Name: "a word of seven objects of each member", Aim: 100, least: 1 + podsEach, most: 100, path: func(n, apps int) string {
+		return anyKind(app{0, n * 7919 % apps}.part())
+	}},
+	{Name: "a word of no object", Aim: 100, path: func(n, _ int) string { return anyKind(fmt.Sprintf("nothing-%d", n)) }},
+	{Name: "two words, a name of a pod and one of a member", Aim: 100, least: 1, most: 100, path: func(n, apps int) string {
+		return anyKind(podOf(n, apps) + " " + fakeName(3))
+	}},
+	{Name: "a word of one object in ten", Aim: 300, least: 100, most: 100, path: func(n, _ int) string { return anyKind(words[n%len(words)]) }},
+	{Name: "two words, one object in 200 has both", Aim: 300, least: 100, most: 100, path: func(n, _ int) string {
+		return anyKind(words[n%len(words)] + " " + words[(n+1)%len(words)])
+	}},
+}
+
 // found is what a search has cost. Processor times are in ms for each request.
 type found struct {
 	Name             string

@@ -147,7 +147,7 @@ func (b *benchmark) commands(s *side, database string) (copies, serves framework
 			framework.Command{Name: "clusterpedia-apiserver", Path: filepath.Join(b.clusterpedia, "apiserver"), Args: append(served, "--storage-config="+config)}, nil
 	}
 	command := func(name, role string, port int, dir string) framework.Command {
-		args := append([]string{"--roles=" + role, "--hub-cluster=", "--member-allow=loopback", "--database=" + b.postgres.URL(database)}, served...)
+		args := append([]string{"--roles=" + role, "--hub-cluster=", "--member-allow=loopback,http", "--database=" + b.postgres.URL(database)}, served...)
 		args = append(args, fmt.Sprintf("--secure-port=%d", port), "--cert-dir="+dir)
 		return framework.Command{Name: name, Path: b.environment.Binary("tripod-search"), Args: args}
 	}
