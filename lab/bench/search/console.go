@@ -6,12 +6,15 @@ package main
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"net/http/cookiejar"
 	"net/url"
-	"strings"
+	"os"
+	"path/filepath"
+	"regexp"
 	"sync/atomic"
 	"time"
 
@@ -21,9 +24,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
-	"github.com/tripod-k8s/tripod/console"
 	"github.com/tripod-k8s/tripod/lab/bench/load"
+	"github.com/tripod-k8s/tripod/test/framework"
 )
 
 // pageTimeout is how long a page may take.
@@ -121,20 +126,43 @@ type browser struct {
 	root   string
 }
 
-// browse serves the console to a reader, and signs a browser in.
-func (b *benchmark) browse(ctx context.Context, reader *rest.Config) (*browser, error) {
-	server, err := console.Listen(ctx, console.Options{Config: reader, Used: func(string) {}})
+// address finds where the console is in what `tripod console` prints.
+var address = regexp.MustCompile(`(http://\S+/)sign-in\?\S+`)
+
+// browse starts a console for a reader, and signs a browser in.
+func (b *benchmark) browse(ctx context.Context, s *side, reader *rest.Config) (*browser, error) {
+	config := clientcmdapi.NewConfig()
+	config.Clusters["search"] = &clientcmdapi.Cluster{Server: reader.Host, InsecureSkipTLSVerify: true}
+	config.AuthInfos["reader"] = &clientcmdapi.AuthInfo{Token: reader.BearerToken}
+	config.Contexts["search"] = &clientcmdapi.Context{Cluster: "search", AuthInfo: "reader"}
+	config.CurrentContext = "search"
+	kubeconfig := filepath.Join(b.environment.Dir, "console.kubeconfig")
+	if err := clientcmd.WriteToFile(*config, kubeconfig); err != nil {
+		return nil, err
+	}
+	console, err := b.environment.Start(framework.Command{
+		Name: "console", Path: b.environment.Binary("tripod"), Args: []string{"console", "--kubeconfig", kubeconfig},
+	})
 	if err != nil {
 		return nil, err
 	}
-	go server.Serve(ctx) //nolint:errcheck // it ends with the context
+	var printed []string
+	err = s.await(ctx, console, "the console prints its address", func() error {
+		text, err := os.ReadFile(console.Log)
+		if printed = address.FindStringSubmatch(string(text)); err == nil && printed == nil {
+			err = errors.New("it has printed none")
+		}
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
 	jar, err := cookiejar.New(nil)
 	if err != nil {
 		return nil, err
 	}
-	root, _, _ := strings.Cut(server.Address(), "sign-in?")
-	at := &browser{&http.Client{Jar: jar, Timeout: pageTimeout}, root}
-	_, err = at.read(ctx, server.Address())
+	at := &browser{&http.Client{Jar: jar, Timeout: pageTimeout}, printed[1]}
+	_, err = at.read(ctx, printed[0])
 	return at, err
 }
 
@@ -184,9 +212,7 @@ func (b *benchmark) views(ctx context.Context, s *side, apps int) (all []viewed,
 	if err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	at, err := b.browse(ctx, reader)
+	at, err := b.browse(ctx, s, reader)
 	if err != nil {
 		return nil, err
 	}
