@@ -12,6 +12,8 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"net/http"
+	"net/url"
 	"slices"
 	"strconv"
 
@@ -71,11 +73,11 @@ type owner struct {
 
 // ask sends a request.
 func (o *owner) ask(
-	ctx context.Context, verb string, definition *apiextensionsv1.CustomResourceDefinition, body, answer any, parameters ...string,
+	ctx context.Context, verb string, definition *apiextensionsv1.CustomResourceDefinition, body, answer any, parameters url.Values,
 ) error {
 	request := o.service.Verb(verb).AbsPath(migration.PathOf(o.Group, definition.Spec.Names.Plural)).Param("service", o.name)
-	for i := 0; i < len(parameters); i += 2 {
-		request.Param(parameters[i], parameters[i+1])
+	for name := range parameters {
+		request.Param(name, parameters.Get(name))
 	}
 	if body != nil {
 		data, err := json.Marshal(body)
@@ -106,8 +108,9 @@ func (o *owner) page(
 		return nil, err
 	}
 	page := &migration.Page{}
-	return page, o.ask(ctx, "GET", definition, nil, page,
-		migration.Version, version, migration.Limit, strconv.Itoa(limit), migration.Continue, next)
+	return page, o.ask(ctx, http.MethodGet, definition, nil, page, url.Values{
+		migration.Version: {version}, migration.Limit: {strconv.Itoa(limit)}, migration.Continue: {next},
+	})
 }
 
 func (o *owner) each(ctx context.Context, definition *apiextensionsv1.CustomResourceDefinition, do func(json.RawMessage) error) error {
@@ -145,7 +148,7 @@ func (o *owner) version(ctx context.Context, definitions []*apiextensionsv1.Cust
 
 // setGate changes a gate, and gets the answer.
 func (o *owner) setGate(ctx context.Context, definition *apiextensionsv1.CustomResourceDefinition, gate *migration.Gate) error {
-	return o.ask(ctx, "PUT", definition, *gate, gate)
+	return o.ask(ctx, http.MethodPut, definition, *gate, gate, nil)
 }
 
 // send sends a batch.
@@ -154,7 +157,7 @@ func (o *owner) send(ctx context.Context, definition *apiextensionsv1.CustomReso
 		return nil
 	}
 	var taken migration.Taken
-	if err := o.ask(ctx, "POST", definition, batch, &taken); err != nil {
+	if err := o.ask(ctx, http.MethodPost, definition, batch, &taken, nil); err != nil {
 		return err
 	}
 	if taken.Objects != len(batch.Objects) || taken.Gone != len(batch.Gone) {

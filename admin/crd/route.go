@@ -121,7 +121,7 @@ func (m *mover) lead(ctx context.Context, to string) error {
 			service, err := client.APIServices().Get(ctx, name, metav1.GetOptions{})
 			if err != nil {
 				problem = err
-				return false, nil
+				return false, nil //nolint:nilerr // the next attempt may succeed
 			}
 			if ownerOf(service) == to {
 				leads++

@@ -18,7 +18,6 @@ import (
 func newMigrateCRDCommand() *cobra.Command {
 	var kubeconfig, server string
 	var format listFormat
-	var back bool
 	o := crd.MoveOptions{Etcd: split.Etcd{Flag: "extensions-etcd"}}
 	cmd := &cobra.Command{
 		Use:   "crd GROUP (--to SERVICE | --back) --extensions-etcd URL",
@@ -63,26 +62,32 @@ The instance is the one in $` + up.DataDirVariable + ` or ` + up.DefaultDataDirH
 			return printValue(cmd.OutOrStdout(), format, report, names, table)
 		},
 	}
+	addMoveFlags(cmd, &o)
 	fs := cmd.Flags()
 	fs.StringVar(&kubeconfig, "kubeconfig", "", "kubeconfig of the cluster")
 	addKubeconfigName(cmd, &kubeconfig)
 	fs.StringVar(&server, "server", "", "URL of the API, instead of the one in the kubeconfig")
+	addListFormat(cmd, &format)
+	// The report is one object, not a list.
+	fs.Lookup("output").Usage = "format of the output: table, json, yaml, name, or jsonpath=EXPRESSION as in jsonpath={.resources[*].name}"
+	return cmd
+}
+
+// addMoveFlags adds the flags that say where the group goes, and how.
+func addMoveFlags(cmd *cobra.Command, o *crd.MoveOptions) {
+	fs := cmd.Flags()
 	fs.StringVar(&o.Service, "to", "", "name of the API service that gets the group")
-	fs.BoolVar(&back, "back", false, "move the group back to extensions")
+	fs.Bool("back", false, "move the group back to extensions")
 	cmd.MarkFlagsOneRequired("to", "back")
 	cmd.MarkFlagsMutuallyExclusive("to", "back")
 	addEtcdFlags(cmd, &o.Etcd, "the etcd that has CustomResourceDefinitions, --etcd-servers of extensions")
 	fs.StringVar(&o.Prefix, "etcd-prefix", "/registry", "prefix of all keys, as extensions has it")
 	fs.BoolVar(&o.DryRun, "dry-run", false, "only say what would move, and estimate how long that takes")
-	addListFormat(cmd, &format)
-	// The report is one object, not a list.
-	fs.Lookup("output").Usage = "format of the output: table, json, yaml, name, or jsonpath=EXPRESSION as in jsonpath={.resources[*].name}"
 	// For tests of moves that die.
 	fs.DurationVar(&o.PauseTTL, "pause-ttl", split.PauseTTL, "how long writes stay paused after the command has died")
 	if err := fs.MarkHidden("pause-ttl"); err != nil {
 		panic(err) // there is no such flag
 	}
-	return cmd
 }
 
 func printMovedCRDs(out io.Writer, report *crd.MoveReport, estimated bool) error {

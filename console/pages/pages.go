@@ -248,5 +248,6 @@ func isVisible(r rune, text string) bool {
 	case r == utf8.RuneError:
 		return strings.HasPrefix(text, string(utf8.RuneError))
 	}
-	return !unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp, unicode.Other_Default_Ignorable_Code_Point, unicode.Variation_Selector)
+	return !unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp,
+		unicode.Other_Default_Ignorable_Code_Point, unicode.Variation_Selector)
 }

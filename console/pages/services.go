@@ -96,12 +96,12 @@ func newServicesPage(p *live.Picture, now time.Time) *servicesPage {
 	for i := range p.Services {
 		s := showService(&p.Services[i], now)
 		page.Services = append(page.Services, s)
-		switch {
-		case s.Name == list.Aggregator:
+		switch s.Name {
+		case list.Aggregator:
 			page.Aggregators = s
-		case s.Name == names.Etcd:
+		case names.Etcd:
 			page.Etcds = append(page.Etcds, s)
-		case s.Name == names.Manager || s.Name == names.Scheduler || s.Name == names.Kwok:
+		case names.Manager, names.Scheduler, names.Kwok:
 			page.Others = append(page.Others, s)
 		default:
 			page.Middle = append(page.Middle, s)

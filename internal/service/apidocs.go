@@ -59,8 +59,8 @@ func ApplyDocuments(config *genericapiserver.Config, generated openapicommon.Get
 }
 
 // documentSchemes are the schemes with all group-versions of kube-apiserver. OpenAPI documents list each of them for DeleteOptions and
-// WatchEvent. Some are missing in the scheme of client-go. Those of the aggregator and of extensions have only these kinds here, because their
-// types would make each API service 1 MB larger: the service that has the types documents them.
+// WatchEvent. Some are missing in the scheme of client-go. Those of the aggregator and of extensions have only these kinds here, because
+// their types would make each API service 1 MB larger: the service that has the types documents them.
 func documentSchemes() []*runtime.Scheme {
 	internal := runtime.NewScheme()
 	utilruntime.Must(admissionv1.AddToScheme(internal))

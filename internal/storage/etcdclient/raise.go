@@ -13,8 +13,10 @@ import (
 )
 
 const (
-	// RaiseMargin is how many revisions [Raise] goes beyond another one, and RaiseLeast how many of these have to be left.
-	RaiseMargin, RaiseLeast = 1000, 100
+	// RaiseMargin is how many revisions [Raise] goes beyond another one.
+	RaiseMargin = 1000
+	// RaiseLeast is how many of these have to be left.
+	RaiseLeast = 100
 	// writers is how many writes run at a time. etcd writes them to disk together.
 	writers = 128
 )

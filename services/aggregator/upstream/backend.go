@@ -224,7 +224,7 @@ func (b *Backend) SetHeldBack(address string, held bool) {
 	}
 }
 
-// SetPartlyServed names the group-versions that some replicas lack, as while a rollout adds one, with the addresses of those that have them.
+// SetPartlyServed names the group-versions that some replicas lack, as while a rollout adds one, with the addresses of those that have it.
 // Requests for such a group-version go to these replicas only, because 404 of another one would say that it does not exist. KEP-4020 has
 // kube-apiserver pass them on to another one, and answer 503 if it cannot.
 func (b *Backend) SetPartlyServed(having map[schema.GroupVersion][]string) {

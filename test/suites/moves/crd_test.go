@@ -210,7 +210,7 @@ func TestAGroupThatIsAwayOutlastsItsDefinition(t *testing.T) {
 		if apierrors.IsNotFound(err) {
 			return nil
 		}
-		return fmt.Errorf("%v: %v", err, left)
+		return fmt.Errorf("it is still there: %v (error %w)", left, err)
 	})
 	i.requireSame(t, before)
 	_, err = i.run(t, nil, "--back")
