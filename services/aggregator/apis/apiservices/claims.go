@@ -150,8 +150,16 @@ func (r *Registrar) Serves(service *apiregistrationv1.APIService) bool {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	claims := r.claims[upstream.Core]
-	return claims == nil || claims[gv]
+	for _, backend := range r.Backends {
+		// If core does not have it, extensions may, by a CustomResourceDefinition.
+		if backend != upstream.Core && !routing.Owner(backend).ServesCustomResources() {
+			continue
+		}
+		if claims := r.claims[backend]; claims == nil || claims[gv] {
+			return true
+		}
+	}
+	return false
 }
 
 // Conflict says which other backends claim the group-version of an APIService, or returns "" if there are none. It is false until that is

@@ -106,7 +106,15 @@ func TestClientsFindAGroupVersionOfCoreOnceThisAggregatorKnowsWhoServesIt(t *tes
 	ofCore := []*apiregistrationv1.APIService{stored(migrations, ""), stored(migrations, "core")}
 	shown(true, append(ofCore, always...)...) // core has not reported yet
 	r.Set("core", coreServes)
+	shown(true, append(ofCore, always...)...) // a definition may have its group
+	for _, backend := range r.Backends[1:] {
+		r.Set(backend, nil)
+	}
 	shown(true, always...)
+	shown(false, ofCore...)
+	r.Set("extensions", []schema.GroupVersion{migrations})
+	shown(true, append(ofCore, always...)...)
+	r.Set("extensions", nil)
 	shown(false, ofCore...)
 	r.Set("core", append(slices.Clone(coreServes), migrations))
 	shown(true, append(ofCore, always...)...)
