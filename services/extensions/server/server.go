@@ -83,7 +83,7 @@ func (c *Config) installTakeback(api *genericapiserver.GenericAPIServer) error {
 		Groups: c.groups, Options: c.stored, Definitions: own, Codecs: c.backend.Generic.Serializer,
 		MaxBytes: c.backend.Generic.MaxRequestBodyBytes,
 	}
-	api.Handler.NonGoRestfulMux.HandlePrefix(migration.Root+"/", server.Handler())
+	api.Handler.NonGoRestfulMux.UnlistedHandlePrefix(migration.Root+"/", server.Handler())
 	return nil
 }
 

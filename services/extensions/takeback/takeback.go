@@ -56,6 +56,10 @@ func (s *Server) answer(w http.ResponseWriter, req *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
+	if named := definition.Spec; named.Group != group || named.Names.Plural != name {
+		// books.b in example.com has the name of books in b.example.com, for which the user may have no right.
+		return nil, apierrors.NewNotFound(resource, "")
+	}
 	switch req.Method {
 	case http.MethodGet:
 		return s.page(req.Context(), definition, req.URL.Query())
