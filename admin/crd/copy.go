@@ -124,9 +124,13 @@ func (o *owner) each(ctx context.Context, definition *apiextensionsv1.CustomReso
 				return err
 			}
 		}
-		if next = page.Continue; next == "" {
+		if page.Continue == "" {
 			return nil
 		}
+		if page.Continue == next || len(page.Objects) == 0 || len(page.Objects) > pageSize {
+			return fmt.Errorf("%s lists %s without an end", o.name, definition.Name)
+		}
+		next = page.Continue
 	}
 }
 

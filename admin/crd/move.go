@@ -156,7 +156,8 @@ func (m *mover) checkService(ctx context.Context) error {
 		return err
 	}
 	for _, definition := range m.definitions {
-		if definition.DeletionTimestamp != nil {
+		// While the group is between both, nothing can finish its deletion, so the move has to end first.
+		if definition.DeletionTimestamp != nil && !m.keeper.Record().Switching {
 			return fmt.Errorf("%s is being deleted", definition.Name)
 		}
 		if err := compare(definition, served, m.service.name); err != nil {
@@ -172,7 +173,10 @@ func (m *mover) run(ctx context.Context) error {
 	at := m.keeper.Record()
 	if m.back() && at.Service == "" {
 		m.Progress("its objects are in extensions")
-		return nil
+		if m.DryRun {
+			return nil
+		}
+		return m.lead(ctx, list.Extensions)
 	}
 	if m.DryRun {
 		return m.estimate(ctx)
@@ -211,6 +215,10 @@ func (m *mover) moveOut(ctx context.Context) error {
 	case at.IsAway():
 		m.Progress("its objects are in " + m.service.name)
 		if err := m.settle(ctx); err != nil {
+			return err
+		}
+		// Extensions may have become the owner while no aggregator knew the service.
+		if err := m.lead(ctx, m.service.name); err != nil {
 			return err
 		}
 	default:
@@ -366,6 +374,33 @@ func (m *mover) copyBack(ctx context.Context) error {
 	}
 	m.Progress("closing " + m.service.name + " for writes")
 	m.paused = time.Now()
+	if err := m.switchBack(ctx); err != nil {
+		return m.stay(ctx, err)
+	}
+	return nil
+}
+
+// reopenTimeout is how long a move back that has failed tries to open the service again.
+const reopenTimeout = 30 * time.Second
+
+// stay opens the service again after a move back has failed, unless it has switched.
+func (m *mover) stay(ctx context.Context, failed error) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), reopenTimeout)
+	defer cancel()
+	at := m.keeper.Record()
+	at.Back = ""
+	_, err := m.keeper.Put(ctx, at)
+	if err == nil {
+		err = m.openGates(ctx)
+	}
+	if err != nil {
+		return fmt.Errorf("%w; clients may be unable to write until you run this again, or with --to %s", failed, m.service.name)
+	}
+	return fmt.Errorf("%w; the objects stay in %s, and clients can write", failed, m.service.name)
+}
+
+// switchBack copies the rest while no client can write, and gives the group to extensions.
+func (m *mover) switchBack(ctx context.Context) error {
 	if err := m.closeGates(ctx); err != nil {
 		return err
 	}
@@ -478,6 +513,11 @@ func (m *mover) setGates(ctx context.Context, to string) error {
 	if err != nil {
 		return err
 	}
+	// A run that has lost its lock, as on a machine that slept, must not touch the gates of the next one. It has read them before it looks at
+	// the lock, and the service compares what it has read.
+	if err := m.keeper.Held(ctx); err != nil {
+		return err
+	}
 	for _, definition := range m.definitions {
 		if from := moveOf(served, definition); from != to {
 			if err := m.service.setGate(ctx, definition, &migration.Gate{From: from, To: to}); err != nil {
@@ -487,6 +527,9 @@ func (m *mover) setGates(ctx context.Context, to string) error {
 	}
 	return nil
 }
+
+// maxRaises bounds the requests that raise the resourceVersions of a service. Each raises those of an etcd by up to 50,000.
+const maxRaises = 10_000
 
 // raiseService raises the resourceVersions of the service above those of extensions, and has older ones expire.
 func (m *mover) raiseService(ctx context.Context, by int64) (err error) {
@@ -508,7 +551,10 @@ func (m *mover) raiseService(ctx context.Context, by int64) (err error) {
 	for _, definition := range m.definitions {
 		move := moveOf(served, definition)
 		gate := migration.Gate{From: move, To: move, Above: above + by}
-		for gate.Floor == 0 {
+		for calls := 0; gate.Floor == 0; calls++ {
+			if calls == maxRaises {
+				return fmt.Errorf("the resourceVersions of %s do not come above those of extensions", m.service.name)
+			}
 			if err := m.service.setGate(ctx, definition, &gate); err != nil {
 				return err
 			}

@@ -144,6 +144,18 @@ func (k *Keeper) Put(ctx context.Context, record placement.Record) (int64, error
 	return answer.Header.GetRevision(), nil
 }
 
+// Held returns an error if another move may have begun, or has changed the record.
+func (k *Keeper) Held(ctx context.Context) error {
+	answer, err := k.m.shared.Txn(ctx).If(k.m.locked(k.m.shared, k.m.unchanged(k.m.shared))...).Commit()
+	if err != nil {
+		return fmt.Errorf("cannot read from --%s: %w", k.m.GroupOptions.Shared.Flag, err)
+	}
+	if !answer.Succeeded {
+		return errors.New("another move has begun: run this again")
+	}
+	return nil
+}
+
 // Revision returns that of etcd.
 func (k *Keeper) Revision(ctx context.Context) (int64, error) { return revision(ctx, k.m.shared) }
 

@@ -83,6 +83,9 @@ type Follower struct {
 	replicas map[string]*replica
 	// reported is the last union that was reported. It is nil before the first.
 	reported *union
+	// dropped is when a live replica has lately stopped serving a group-version, as after its CustomResourceDefinition was deleted. What a
+	// replica reported before, and can no longer correct, does not count then.
+	dropped map[schema.GroupVersion]time.Time
 	// agreed is true once a replica had the settings of this process.
 	agreed bool
 }
@@ -115,6 +118,7 @@ func New(config Config) *Follower {
 		config:   config,
 		changed:  make(chan struct{}, 1),
 		replicas: map[string]*replica{},
+		dropped:  map[schema.GroupVersion]time.Time{},
 	}
 	config.Backend.Subscribe(func() {
 		select {
@@ -228,8 +232,28 @@ func (f *Follower) take(address string, r *replica, message *backendv1.WatchResp
 	before = r.catalog
 	if catalog := message.GetCatalog(); catalog != nil {
 		r.catalog = catalog
+		f.noteDropped(before, catalog)
 	}
 	return before, changed
+}
+
+// noteDropped records which group-versions a replica has no longer. The caller holds the mutex.
+func (f *Follower) noteDropped(before, now *backendv1.Catalog) {
+	left := map[schema.GroupVersion]bool{}
+	for _, gv := range before.GetGroupVersions() {
+		left[groupVersionOf(gv)] = true
+	}
+	for _, gv := range now.GetGroupVersions() {
+		delete(left, groupVersionOf(gv))
+	}
+	maps.DeleteFunc(f.dropped, func(_ schema.GroupVersion, since time.Time) bool { return time.Since(since) > catalogLifetime })
+	for gv := range left {
+		f.dropped[gv] = time.Now()
+	}
+}
+
+func groupVersionOf(gv *backendv1.GroupVersion) schema.GroupVersion {
+	return schema.GroupVersion{Group: gv.GetGroup(), Version: gv.GetVersion()}
 }
 
 // lose records that the feed of a replica is lost.
@@ -297,7 +321,10 @@ func (f *Follower) renew() (before, now *union, partly map[schema.GroupVersion][
 			continue
 		}
 		for _, gv := range r.catalog.GetGroupVersions() {
-			of := schema.GroupVersion{Group: gv.GetGroup(), Version: gv.GetVersion()}
+			of := groupVersionOf(gv)
+			if !r.live && !r.lost.After(f.dropped[of]) {
+				continue
+			}
 			if at := having[of]; r.servedLately() && (len(at) == 0 || at[len(at)-1] != address) { // a lying replica has it twice in its catalog
 				having[of] = append(at, address)
 				if r.serves {

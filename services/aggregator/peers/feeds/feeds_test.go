@@ -361,8 +361,16 @@ func TestWhatARolloutAddsIsShownAndAskedForWhereItIsServed(t *testing.T) {
 		hold("1.37", "x y", "") // it is held back, because this aggregator is older
 		hold("1.36", "later x y", "later:[new] y:[new]")
 
+		// The definition of z is deleted while a replica is silent: 404 of the other one is right.
+		step("old", serving, "later x y z", "later:[new] y:[new] z:[old]", "x", "z")
+		b.replicas["new"].say(&backendv1.WatchResponse{Phase: serving, Catalog: catalog("z", "x", "y", "later", "z")})
+		synctest.Wait()
+		assert.Equal(t, "map[later:[new] y:[new]]", b.partlyServed())
+		time.Sleep(time.Millisecond) // later than the drop of y
 		b.replicas["new"].die(true)
 		synctest.Wait()
+		step("old", serving, "later x y", "later:[new] y:[new]", "x")
+
 		assert.Equal(t, "map[later:[new] y:[new]]", b.partlyServed(), "it may come back")
 		assert.Equal(t, "later x y", h.served[len(h.served)-1])
 		for range int(catalogLifetime / time.Second) {
