@@ -9,7 +9,6 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"maps"
 	"net/http"
@@ -324,5 +323,8 @@ func (m *mover) tryBack(ctx context.Context, definition *apiextensionsv1.CustomR
 		result.Objects, result.Bytes = result.Objects+1, result.Bytes+int64(len(data))
 		return nil
 	})
-	return result, errors.Join(err, flush())
+	if err != nil {
+		return result, err
+	}
+	return result, flush()
 }

@@ -15,9 +15,11 @@ import (
 	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/pruning"
 	"k8s.io/apiextensions-apiserver/pkg/apiserver/validation"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	apivalidation "k8s.io/apimachinery/pkg/api/validation"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/tripod-k8s/tripod/internal/migration"
@@ -62,6 +64,12 @@ func (a *acceptor) accept(data json.RawMessage) (*unstructured.Unstructured, err
 	}
 	if created := object.GetCreationTimestamp(); object.GetUID() == "" || created.IsZero() {
 		return nil, a.refused(name, "metadata.uid", "an object that moves keeps its UID and creationTimestamp")
+	}
+	// The name and the namespace become the key, so default/dune without a namespace would be that of dune in default.
+	namespaced := a.definition.Spec.Scope == apiextensionsv1.NamespaceScoped
+	metadata := apivalidation.ValidateObjectMetaAccessor(object, namespaced, apivalidation.NameIsDNSSubdomain, field.NewPath("metadata"))
+	if len(metadata) > 0 {
+		return nil, a.refused(name, metadata[0].Field, metadata[0].Error())
 	}
 	object.SetAPIVersion(a.version.String())
 	if a.structural == nil {

@@ -33,7 +33,11 @@ func TestOnlyObjectsThatClientsWouldGetAreTakenBack(t *testing.T) {
 		"a default":         {`{"apiVersion": "example.com/v1", "kind": "Boat", ` + metadata + `, "spec": {}}`, "b/a: spec.crew would be added"},
 		"an invalid object": {`{"apiVersion": "example.com/v1", "kind": "Boat", ` + metadata + `, "spec": {"crew": 2, "length": 10}}`, "spec.length"},
 		"another kind":      {`{"apiVersion": "example.com/v1", "kind": "Ship", ` + metadata + `}`, "is a example.com/v1, Kind=Ship"},
-		"no UID":            {`{"apiVersion": "example.com/v1", "kind": "Boat", "metadata": {"name": "a"}}`, "keeps its UID"},
+		"a slash in a name": {`{"apiVersion": "example.com/v1", "kind": "Boat", "metadata": {"name": "b/a", "namespace": "b", "uid": "c",
+"creationTimestamp": "2020-01-02T03:04:05Z"}, "spec": {"crew": 2}}`, "metadata.name"},
+		"no namespace": {`{"apiVersion": "example.com/v1", "kind": "Boat", "metadata": {"name": "a", "uid": "c",
+"creationTimestamp": "2020-01-02T03:04:05Z"}, "spec": {"crew": 2}}`, "metadata.namespace"},
+		"no UID": {`{"apiVersion": "example.com/v1", "kind": "Boat", "metadata": {"name": "a"}}`, "keeps its UID"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			taken, err := a.accept([]byte(test.object))
