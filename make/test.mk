@@ -25,8 +25,9 @@ test-unit: $(TOOLS)/gotestsum $(TOOLS)/helm $(TOOLS)/versitygw ## Run the unit t
 BUSY_TESTS := ./test/disturb/attacks ./test/disturb/busy ./test/disturb/dataplane ./test/disturb/faults ./test/disturb/hostile ./test/disturb/linearizability ./test/disturb/storages
 # These compile services outside of the repository for five minutes, so they run each night (e2e/README.md).
 NIGHTLY_TESTS := ./test/suites/docs ./test/suites/outside
-LONG_TESTS := ./test/disturb/partitions ./test/compare/introspection ./test/compare/apiservice ./test/suites/search \
-	./test/compare/identity ./test/compare/streaming ./test/compare/behaviour ./test/compare/endpoints ./test/suites/controllers
+LONG_TESTS := ./test/disturb/partitions ./test/compare/introspection ./test/compare/apiservice ./test/suites/search ./test/suites/console \
+	./test/compare/identity ./test/suites/moves ./test/compare/streaming ./test/compare/behaviour ./test/suites/controllers ./test/disturb/services \
+	./test/compare/takeover ./test/compare/endpoints
 # Tests of services with apitest start tripod from the PATH.
 API_TESTS := ./apiservice/apitest ./examples/wardle ./examples/storages/memory ./examples/storages/files ./examples/storages/sql ./examples/storages/readonly \
 	./examples/metrics
