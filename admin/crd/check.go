@@ -17,7 +17,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
@@ -230,40 +229,37 @@ func versionOf(definition *apiextensionsv1.CustomResourceDefinition) (string, er
 // try asks the service about each object.
 func (c *checker) try(ctx context.Context, definition *apiextensionsv1.CustomResourceDefinition) (Resource, error) {
 	result := Resource{Name: definition.Name}
-	version, err := versionOf(definition)
+	err := result.try(ctx, &listed{c}, definition, func(objects []json.RawMessage) error {
+		err := c.send(ctx, definition.Spec.Names.Plural, objects)
+		if err == nil {
+			c.Progress(fmt.Sprintf("%s: the service would return %d objects as they are", definition.Name, result.Objects))
+		}
+		return err
+	})
+	return result, err
+}
+
+// try counts the objects of a source, and sends them in batches. The last batch may be empty.
+func (r *Resource) try(
+	ctx context.Context, from source, definition *apiextensionsv1.CustomResourceDefinition, send func([]json.RawMessage) error,
+) error {
+	var batch []json.RawMessage
+	size := 0
+	err := from.each(ctx, definition, func(data json.RawMessage) error {
+		if size+len(data) > batchBytes || len(batch) == pageSize {
+			if err := send(batch); err != nil {
+				return err
+			}
+			batch, size = nil, 0
+		}
+		batch, size = append(batch, data), size+len(data)
+		r.Objects, r.Bytes = r.Objects+1, r.Bytes+int64(len(data))
+		return nil
+	})
 	if err != nil {
-		return result, err
+		return err
 	}
-	of := c.objects.Resource(schema.GroupVersionResource{Group: c.Group, Version: version, Resource: definition.Spec.Names.Plural})
-	for next := ""; ; {
-		list, err := of.List(ctx, metav1.ListOptions{Limit: pageSize, Continue: next})
-		if err != nil {
-			return result, fmt.Errorf("cannot list %s: %w", definition.Name, err)
-		}
-		var batch []json.RawMessage
-		size := 0
-		for i := range list.Items {
-			data, err := list.Items[i].MarshalJSON()
-			if err != nil {
-				return result, err
-			}
-			if size+len(data) > batchBytes {
-				if err := c.send(ctx, definition.Spec.Names.Plural, batch); err != nil {
-					return result, err
-				}
-				batch, size = nil, 0
-			}
-			batch, size = append(batch, data), size+len(data)
-			result.Objects, result.Bytes = result.Objects+1, result.Bytes+int64(len(data))
-		}
-		if err := c.send(ctx, definition.Spec.Names.Plural, batch); err != nil {
-			return result, err
-		}
-		c.Progress(fmt.Sprintf("%s: the service would return %d objects as they are", definition.Name, result.Objects))
-		if next = list.GetContinue(); next == "" {
-			return result, nil
-		}
-	}
+	return send(batch)
 }
 
 // send asks the service about objects.

@@ -307,24 +307,9 @@ func (m *mover) compareAll(ctx context.Context, to *owner) error {
 
 // tryBack asks extensions about each object of the service.
 func (m *mover) tryBack(ctx context.Context, definition *apiextensionsv1.CustomResourceDefinition) (Resource, error) {
-	result, batch, size := Resource{Name: definition.Name}, migration.Batch{DryRun: true}, 0
-	flush := func() error {
-		err := m.extensions.send(ctx, definition, batch)
-		batch, size = migration.Batch{DryRun: true}, 0
-		return err
-	}
-	err := m.service.each(ctx, definition, func(data json.RawMessage) error {
-		if size+len(data) > batchBytes || len(batch.Objects) == pageSize {
-			if err := flush(); err != nil {
-				return err
-			}
-		}
-		batch.Objects, size = append(batch.Objects, data), size+len(data)
-		result.Objects, result.Bytes = result.Objects+1, result.Bytes+int64(len(data))
-		return nil
+	result := Resource{Name: definition.Name}
+	err := result.try(ctx, m.service, definition, func(objects []json.RawMessage) error {
+		return m.extensions.send(ctx, definition, migration.Batch{Objects: objects, DryRun: true})
 	})
-	if err != nil {
-		return result, err
-	}
-	return result, flush()
+	return result, err
 }

@@ -4,12 +4,8 @@
 package up
 
 import (
-	"bufio"
-	"bytes"
 	"context"
 	"crypto/tls"
-	"fmt"
-	"io"
 	"net/http"
 	"slices"
 	"strings"
@@ -17,8 +13,6 @@ import (
 	"time"
 
 	dto "github.com/prometheus/client_model/go"
-	"github.com/prometheus/common/expfmt"
-	"github.com/prometheus/common/model"
 
 	"github.com/tripod-k8s/tripod/local/names"
 )
@@ -30,8 +24,6 @@ const (
 	endpointLabel  = "endpoint"
 
 	metricsTimeout = 2 * time.Second
-	// maxMetricsLine is longer than any line of metrics.
-	maxMetricsLine = 1 << 20
 )
 
 // way is a pair of an aggregator, by its URL, and a replica of a backend, by its address.
@@ -110,37 +102,7 @@ func askForCounts(ctx context.Context, config *tls.Config, aggregators []string)
 }
 
 func askOneForCounts(ctx context.Context, client *http.Client, aggregator string) (requestCounts, error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, aggregator+"/metrics", nil)
-	if err != nil {
-		return nil, err
-	}
-	response, err := client.Do(req)
-	if err != nil {
-		return nil, err
-	}
-	defer response.Body.Close() //nolint:errcheck // nothing depends on it
-	if response.StatusCode != http.StatusOK {
-		return nil, fmt.Errorf("/metrics answers %s", response.Status)
-	}
-	return readCounts(aggregator, response.Body)
-}
-
-// readCounts reads one of the hundreds of metrics of an aggregator.
-func readCounts(aggregator string, metrics io.Reader) (requestCounts, error) {
-	var relevant bytes.Buffer
-	lines := bufio.NewScanner(metrics)
-	lines.Buffer(nil, maxMetricsLine)
-	for lines.Scan() {
-		if strings.HasPrefix(lines.Text(), requestsMetric) {
-			relevant.Write(lines.Bytes())
-			relevant.WriteByte('\n')
-		}
-	}
-	if err := lines.Err(); err != nil {
-		return nil, err
-	}
-	parser := expfmt.NewTextParser(model.UTF8Validation)
-	families, err := parser.TextToMetricFamilies(&relevant)
+	families, err := metricsOf(ctx, client, aggregator, requestsMetric)
 	if err != nil {
 		return nil, err
 	}
@@ -148,8 +110,7 @@ func readCounts(aggregator string, metrics io.Reader) (requestCounts, error) {
 	for _, metric := range families[requestsMetric].GetMetric() {
 		w := way{aggregator: aggregator, backend: label(metric, backendLabel), endpoint: label(metric, endpointLabel)}
 		if !strings.Contains(w.backend, ".") { // an aggregated API server has the name of its APIService
-			// Without its # TYPE the metric is untyped.
-			counts[w] += int64(metric.GetUntyped().GetValue())
+			counts[w] += int64(metric.GetCounter().GetValue())
 		}
 	}
 	return counts, nil

@@ -49,6 +49,16 @@ func chromium() (string, error) {
 	return name, nil // a test fails if it cannot start it
 }
 
+// requireChromium returns the path of the browser, and skips the test if there is none.
+func requireChromium(t *testing.T) string {
+	t.Helper()
+	path, err := chromium()
+	if err != nil {
+		t.Skip(err)
+	}
+	return path
+}
+
 // browser is a tab of a new browser.
 type browser struct {
 	t   *testing.T
@@ -91,10 +101,7 @@ func printedAddress(t *testing.T, process *framework.Process) (found string) {
 // open signs a new browser in to a console for a user.
 func open(t *testing.T, kubeconfig string) *browser {
 	t.Helper()
-	path, err := chromium()
-	if err != nil {
-		t.Skip(err)
-	}
+	path := requireChromium(t)
 	return openAt(t, path, startConsole(t, kubeconfig))
 }
 

@@ -376,10 +376,7 @@ func TestHostileTextRunsNoScript(t *testing.T) {
 
 // TestUpServesTheConsole has the console beside an instance, whose replicas it knows.
 func TestUpServesTheConsole(t *testing.T) {
-	path, err := chromium()
-	if err != nil {
-		t.Skip(err)
-	}
+	path := requireChromium(t)
 	tripod, err := environment.StartTripod(t.Context(), framework.TripodOptions{Args: []string{"--search", "--console", "--core-replicas=2"}})
 	require.NoError(t, err)
 	b := openAt(t, path, printedAddress(t, tripod.Process))
@@ -399,9 +396,7 @@ func TestUpServesTheConsole(t *testing.T) {
 
 // TestTheConsoleStartsAndEnds looks at what people and scripts see without a browser.
 func TestTheConsoleStartsAndEnds(t *testing.T) {
-	if _, err := chromium(); err != nil {
-		t.Skip(err)
-	}
+	requireChromium(t)
 	process, err := environment.Start(framework.Command{
 		Name: framework.UniqueName("console"), Path: environment.Binary("tripod"), Args: []string{"console", "--kubeconfig", administrator},
 	})

@@ -61,10 +61,7 @@ func manyReplicas() func(context.Context, int64) (*up.Observation, error) {
 
 // TestAPageOfManyReplicasStaysBounded has a page show 60 replicas, one of which changes each second, and logs what that costs the browser.
 func TestAPageOfManyReplicasStaysBounded(t *testing.T) {
-	path, err := chromium()
-	if err != nil {
-		t.Skip(err)
-	}
+	path := requireChromium(t)
 	ctx, stop := context.WithCancel(t.Context())
 	server, err := served.Listen(ctx, served.Options{Config: fleet.Admin(), Used: func(string) {}, Services: manyReplicas()})
 	require.NoError(t, err)

@@ -74,10 +74,7 @@ func (b *browser) signInAtIssuer() string {
 
 // TestUsersSignInAtAnIssuer has a user sign in by OpenID Connect, see the objects of that user, and sign out. Others are refused.
 func TestUsersSignInAtAnIssuer(t *testing.T) {
-	path, err := chromium()
-	if err != nil {
-		t.Skip(err)
-	}
+	path := requireChromium(t)
 	user := framework.UniqueName("ann")
 	require.NoError(t, fleet.Create(t.Context(), fmt.Sprintf(`
 apiVersion: rbac.authorization.k8s.io/v1

@@ -46,10 +46,7 @@ func containing(part string) func(string) bool {
 
 // TestServicesAreLive looks at the picture of an instance, while a replica is killed, hangs and returns.
 func TestServicesAreLive(t *testing.T) {
-	path, err := chromium()
-	if err != nil {
-		t.Skip(err)
-	}
+	path := requireChromium(t)
 	tripod, err := environment.StartTripod(t.Context(), framework.TripodOptions{Args: []string{"--search", "--console", "--core-replicas=2"}})
 	require.NoError(t, err)
 	b := openAt(t, path, printedAddress(t, tripod.Process))

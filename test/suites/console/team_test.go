@@ -75,10 +75,7 @@ func serveTeam(t *testing.T, args ...string) (process *framework.Process, host s
 
 // TestATeamSignsIn has a user sign in to `tripod console serve` with a token, come from another site, and sign out.
 func TestATeamSignsIn(t *testing.T) {
-	path, err := chromium()
-	if err != nil {
-		t.Skip(err)
-	}
+	path := requireChromium(t)
 	process, host := serveTeam(t)
 	account := framework.UniqueName("reader")
 	token := tokenOf(t, account)
