@@ -53,7 +53,7 @@ unless it has changed there since.`,
 			o.Progress = progressTo(cmd.ErrOrStderr())
 			report, err := split.Run(ctx, o)
 			if err != nil && ctx.Err() != nil {
-				return errors.New("interrupted; run the same command again to go on")
+				return errInterrupted
 			}
 			if err != nil {
 				return err
@@ -69,11 +69,18 @@ unless it has changed there since.`,
 	addEtcdFlags(cmd, &o.Target, "the etcd that extensions is to have; it must be empty")
 	cmd.Flags().StringVar(&o.Prefix, "etcd-prefix", "/registry", "prefix of all keys, as the services have it")
 	cmd.Flags().BoolVar(&o.DeleteSource, "delete-source", false, "delete from the source what was copied")
-	addListFormat(cmd, &format)
-	// The report is one object, not a list.
+	addReportFormat(cmd, &format)
+	return cmd
+}
+
+// errInterrupted is the error of a move that a signal has ended, and that can go on.
+var errInterrupted = errors.New("interrupted; run the same command again to go on")
+
+// addReportFormat adds --output for a report, which is one object and not a list.
+func addReportFormat(cmd *cobra.Command, format *listFormat) {
+	addListFormat(cmd, format)
 	cmd.Flags().Lookup("output").Usage =
 		"format of the output: table, json, yaml, name, or jsonpath=EXPRESSION as in jsonpath={.resources[*].name}"
-	return cmd
 }
 
 // addEtcdFlags adds the flags that locate an etcd.

@@ -4,7 +4,6 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"io"
 
@@ -49,7 +48,7 @@ The instance is the one in $` + up.DataDirVariable + ` or ` + up.DefaultDataDirH
 			o.Group, o.Progress = args[0], progressTo(cmd.ErrOrStderr())
 			report, err := crd.Move(ctx, o)
 			if err != nil && ctx.Err() != nil {
-				return errors.New("interrupted; run the same command again to go on")
+				return errInterrupted
 			}
 			if err != nil {
 				return err
@@ -67,9 +66,7 @@ The instance is the one in $` + up.DataDirVariable + ` or ` + up.DefaultDataDirH
 	fs.StringVar(&kubeconfig, "kubeconfig", "", "kubeconfig of the cluster")
 	addKubeconfigName(cmd, &kubeconfig)
 	fs.StringVar(&server, "server", "", "URL of the API, instead of the one in the kubeconfig")
-	addListFormat(cmd, &format)
-	// The report is one object, not a list.
-	fs.Lookup("output").Usage = "format of the output: table, json, yaml, name, or jsonpath=EXPRESSION as in jsonpath={.resources[*].name}"
+	addReportFormat(cmd, &format)
 	return cmd
 }
 

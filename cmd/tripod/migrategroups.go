@@ -4,7 +4,6 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -42,7 +41,7 @@ again, or with the other --to.`,
 			o.Groups, o.Progress = groups, progressTo(cmd.ErrOrStderr())
 			reports, err := split.MoveGroups(ctx, o)
 			if err != nil && ctx.Err() != nil {
-				return errors.New("interrupted; run the same command again to go on")
+				return errInterrupted
 			}
 			if err != nil {
 				return err
