@@ -9,6 +9,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"net/http"
@@ -46,6 +47,10 @@ func (l *listed) each(ctx context.Context, definition *apiextensionsv1.CustomRes
 	of := l.objects.Resource(schema.GroupVersionResource{Group: l.Group, Version: version, Resource: definition.Spec.Names.Plural})
 	for next := ""; ; {
 		list, err := of.List(ctx, metav1.ListOptions{Limit: pageSize, Continue: next})
+		if again := resumed(err); again != "" {
+			next = again
+			continue
+		}
 		if err != nil {
 			return fmt.Errorf("cannot list %s: %w", definition.Name, err)
 		}
@@ -62,6 +67,16 @@ func (l *listed) each(ctx context.Context, definition *apiextensionsv1.CustomRes
 			return nil
 		}
 	}
+}
+
+// resumed returns where a list goes on if etcd has compacted the revision of its pages, or "". The pages that follow are of a later one. While
+// writes go on, what they miss is copied afterwards. While writes are paused, all revisions have the same objects.
+func resumed(err error) (next string) {
+	var status apierrors.APIStatus
+	if apierrors.IsResourceExpired(err) && errors.As(err, &status) {
+		next = status.Status().ListMeta.Continue
+	}
+	return next
 }
 
 // owner is a server with the paths of package migration.
@@ -85,7 +100,11 @@ func (o *owner) ask(
 		}
 		request.SetHeader("Content-Type", runtime.ContentTypeJSON).Body(data)
 	}
-	data, err := request.Do(ctx).Raw()
+	result := request.Do(ctx)
+	data, err := result.Raw()
+	if err != nil {
+		err = result.Error() // with the Status of the answer
+	}
 	switch {
 	case apierrors.IsForbidden(err):
 		return forbidden(o.Group, err)
@@ -115,6 +134,10 @@ func (o *owner) page(
 func (o *owner) each(ctx context.Context, definition *apiextensionsv1.CustomResourceDefinition, do func(json.RawMessage) error) error {
 	for next := ""; ; {
 		page, err := o.page(ctx, definition, next, pageSize)
+		if again := resumed(err); again != "" && again != next {
+			next = again
+			continue
+		}
 		if err != nil {
 			return err
 		}

@@ -4,6 +4,7 @@
 package crd
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -35,6 +36,8 @@ type MoveOptions struct {
 	DryRun bool
 	// PauseTTL is how long writes stay paused after the command has died, or 0 for the default.
 	PauseTTL time.Duration
+	// MaxPause is how long writes may pause for copies before the run gives up, or 0 for the default.
+	MaxPause time.Duration
 	// Progress gets a line about each step, and its progress.
 	Progress func(line string)
 }
@@ -291,22 +294,31 @@ func (m *mover) copyOut(ctx context.Context) error {
 	before := m.keeper.Record()
 	return m.keeper.Pause(ctx, func(ctx context.Context) error {
 		m.paused = time.Now()
-		if err := m.recheck(ctx); err != nil {
-			return err
-		}
-		if err := m.copyAll(ctx, source, m.service); err != nil {
-			return err
-		}
-		if err := m.compareAll(ctx, m.service); err != nil {
-			return err
-		}
-		// Watches from before this copy would get it as events.
-		if err := m.raiseService(ctx, ahead/5); err != nil {
+		err := m.copyRest(ctx, source, m.service, func(ctx context.Context) error {
+			return m.raiseService(ctx, ahead/5) // watches from before this copy would get it as events
+		})
+		if err != nil {
 			return err
 		}
 		before.Own, before.Service, before.Switching = true, m.service.name, true
-		_, err := m.keeper.Put(ctx, before)
+		_, err = m.keeper.Put(ctx, before)
 		return err
+	})
+}
+
+// copyRest copies what has changed while no client can write, compares, and raises the resourceVersions of the target.
+func (m *mover) copyRest(ctx context.Context, from source, to *owner, raise func(context.Context) error) error {
+	return split.Within(ctx, cmp.Or(m.MaxPause, split.MaxPause), func(ctx context.Context) error {
+		if err := m.recheck(ctx); err != nil {
+			return err
+		}
+		if err := m.copyAll(ctx, from, to); err != nil {
+			return err
+		}
+		if err := m.compareAll(ctx, to); err != nil {
+			return err
+		}
+		return raise(ctx)
 	})
 }
 
@@ -404,16 +416,11 @@ func (m *mover) switchBack(ctx context.Context) error {
 	if err := m.closeGates(ctx); err != nil {
 		return err
 	}
-	if err := m.recheck(ctx); err != nil {
+	var floor int64
+	err := m.copyRest(ctx, m.service, m.extensions, func(ctx context.Context) (err error) {
+		floor, err = m.raiseExtensions(ctx)
 		return err
-	}
-	if err := m.copyAll(ctx, m.service, m.extensions); err != nil {
-		return err
-	}
-	if err := m.compareAll(ctx, m.extensions); err != nil {
-		return err
-	}
-	floor, err := m.raiseExtensions(ctx)
+	})
 	if err != nil {
 		return err
 	}
@@ -528,8 +535,9 @@ func (m *mover) setGates(ctx context.Context, to string) error {
 	return nil
 }
 
-// maxRaises bounds the requests that raise the resourceVersions of a service. Each raises those of an etcd by up to 50,000.
-const maxRaises = 10_000
+// maxRaises bounds the requests that raise the resourceVersions of a service. Each raises those of an etcd by up to 50,000, so together that
+// is as far as a move between etcds goes.
+const maxRaises = split.Farthest / 50_000
 
 // raiseService raises the resourceVersions of the service above those of extensions, and has older ones expire.
 func (m *mover) raiseService(ctx context.Context, by int64) (err error) {
@@ -552,8 +560,10 @@ func (m *mover) raiseService(ctx context.Context, by int64) (err error) {
 		move := moveOf(served, definition)
 		gate := migration.Gate{From: move, To: move, Above: above + by}
 		for calls := 0; gate.Floor == 0; calls++ {
-			if calls == maxRaises {
-				return fmt.Errorf("the resourceVersions of %s do not come above those of extensions", m.service.name)
+			if calls > 0 {
+				if err := m.checkDistance(ctx, above+by, calls); err != nil {
+					return err
+				}
 			}
 			if err := m.service.setGate(ctx, definition, &gate); err != nil {
 				return err
@@ -563,6 +573,21 @@ func (m *mover) raiseService(ctx context.Context, by int64) (err error) {
 			m.floor = gate.Floor
 		}
 	}
+	return nil
+}
+
+// checkDistance reports how far the resourceVersions of the service are, and returns an error if they are not to come above another one.
+func (m *mover) checkDistance(ctx context.Context, above int64, calls int) error {
+	last, err := m.service.version(ctx, m.definitions)
+	if err != nil {
+		return err
+	}
+	if calls == maxRaises || above-last > split.Farthest {
+		return fmt.Errorf("the resourceVersions of %s are at %d, and those of extensions at %d: to raise them by writing would take hours, "+
+			"so give the service an etcd made of a snapshot of its own with a later revision (tripod etcd restore --bump-revision)",
+			m.service.name, last, above)
+	}
+	m.Progress(fmt.Sprintf("raising the resourceVersions of %s from %d above %d", m.service.name, last, above))
 	return nil
 }
 

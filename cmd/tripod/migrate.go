@@ -11,8 +11,10 @@ import (
 	"os/signal"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/tripod-k8s/tripod/admin/etcd/split"
 )
@@ -75,6 +77,11 @@ unless it has changed there since.`,
 
 // errInterrupted is the error of a move that a signal has ended, and that can go on.
 var errInterrupted = errors.New("interrupted; run the same command again to go on")
+
+// addMaxPause adds --max-pause for a move that pauses writes.
+func addMaxPause(fs *pflag.FlagSet, most *time.Duration) {
+	fs.DurationVar(most, "max-pause", split.MaxPause, "how long writes may pause for copies before the command gives up and they go on")
+}
 
 // addReportFormat adds --output for a report, which is one object and not a list.
 func addReportFormat(cmd *cobra.Command, format *listFormat) {

@@ -80,6 +80,7 @@ func addMoveFlags(cmd *cobra.Command, o *crd.MoveOptions) {
 	addEtcdFlags(cmd, &o.Etcd, "the etcd that has CustomResourceDefinitions, --etcd-servers of extensions")
 	fs.StringVar(&o.Prefix, "etcd-prefix", "/registry", "prefix of all keys, as extensions has it")
 	fs.BoolVar(&o.DryRun, "dry-run", false, "only say what would move, and estimate how long that takes")
+	addMaxPause(fs, &o.MaxPause)
 	// For tests of moves that die.
 	fs.DurationVar(&o.PauseTTL, "pause-ttl", split.PauseTTL, "how long writes stay paused after the command has died")
 	if err := fs.MarkHidden("pause-ttl"); err != nil {

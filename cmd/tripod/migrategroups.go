@@ -60,6 +60,7 @@ again, or with the other --to.`,
 	cmd.Flags().StringVar(&o.Prefix, "etcd-prefix", "/registry", "prefix of all keys, as the services have it")
 	cmd.Flags().BoolVar(&o.DryRun, "dry-run", false, "only say what would move, and estimate how long that takes")
 	cmd.Flags().BoolVar(&o.DeleteSource, "delete-source", false, "delete the objects from the etcd that had them, once they have moved")
+	addMaxPause(cmd.Flags(), &o.MaxPause)
 	addListFormat(cmd, &format)
 	// For tests of moves that die.
 	cmd.Flags().DurationVar(&o.PauseTTL, "pause-ttl", split.PauseTTL, "how long writes stay paused after the command has died")

@@ -27,6 +27,9 @@ import (
 // PauseTTL is how long writes stay paused after a move has died.
 const PauseTTL = 10 * time.Second
 
+// MaxPause is how long a move may pause writes before it gives up.
+const MaxPause = time.Minute
+
 // ahead is how many revisions the target is raised beyond the source while writes go on. A fifth of it must be left when they pause.
 const ahead = 5000
 
@@ -56,6 +59,8 @@ type GroupOptions struct {
 
 	// PauseTTL is another PauseTTL, if not 0. It has whole seconds.
 	PauseTTL time.Duration
+	// MaxPause is another MaxPause, if not 0.
+	MaxPause time.Duration
 
 	// ahead is another ahead, if not 0.
 	ahead int64
@@ -377,7 +382,7 @@ func (m *move) moveOnce(ctx context.Context) error {
 		return err
 	}
 	began, err := m.whilePaused(ctx, func(ctx context.Context) error {
-		if err := m.copyRest(ctx); err != nil {
+		if err := Within(ctx, cmp.Or(m.MaxPause, MaxPause), m.copyRest); err != nil {
 			return err
 		}
 		return m.hand(ctx)
@@ -470,6 +475,18 @@ func (m *move) whilePaused(ctx context.Context, do func(context.Context) error) 
 	}
 	m.pause = answer.Header.GetRevision()
 	return began, do(ctx)
+}
+
+// Within calls a function that works while writes are paused, and ends it when they have been paused for long enough.
+func Within(ctx context.Context, most time.Duration, do func(context.Context) error) error {
+	within, cancel := context.WithTimeout(ctx, most)
+	defer cancel()
+	err := do(within)
+	if err != nil && ctx.Err() == nil && within.Err() != nil {
+		return fmt.Errorf("writes were paused for %v, which is --max-pause, and nothing was moved: "+
+			"run this again when there are fewer writes, or with a longer --max-pause", most)
+	}
+	return err
 }
 
 // unchanged is true if the record of an etcd is as it was at first.

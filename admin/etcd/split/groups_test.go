@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -433,6 +434,17 @@ func TestThePartitionsEtcdSaysThatTheObjectsHaveLeftBeforeTheyAreDeleted(t *test
 	_, err = p.move(t.Context(), back, nil, nil)
 	require.NoError(t, err)
 	assert.True(t, left())
+}
+
+func TestAPauseThatTakesTooLongEnds(t *testing.T) {
+	t.Parallel()
+	p := newMoving(t)
+	_, err := p.move(t.Context(), away, nil, func(o *GroupOptions) { o.MaxPause = time.Nanosecond })
+	require.ErrorContains(t, err, "writes were paused for 1ns, which is --max-pause, and nothing was moved")
+	p.expect(t, back, contents(t, p.source, widgetsP))
+	_, err = p.move(t.Context(), away, nil, nil)
+	require.NoError(t, err)
+	p.expect(t, away, contents(t, p.source, widgetsP))
 }
 
 func TestOneMoveOfAGroupAtATime(t *testing.T) {

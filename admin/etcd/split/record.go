@@ -14,6 +14,8 @@ import (
 	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/kube-aggregator/pkg/apis/apiregistration"
+
+	"github.com/tripod-k8s/tripod/internal/storage/etcdclient"
 )
 
 // recordKey is where the target keeps what was done. It is outside of what API servers see.
@@ -116,8 +118,8 @@ func (s *split) finish(ctx context.Context, done *record) error {
 	if err != nil {
 		return err
 	}
-	if err := compact(ctx, s.target, now); err != nil {
-		return err
+	if err := etcdclient.Compact(ctx, s.target, now); err != nil {
+		return fmt.Errorf("the target: %w", err)
 	}
 	return s.write(ctx, done)
 }

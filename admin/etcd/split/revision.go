@@ -5,14 +5,11 @@ package split
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"sync/atomic"
 	"time"
 
-	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
-	clientv3 "go.etcd.io/etcd/client/v3"
-	"golang.org/x/sync/errgroup"
+	"github.com/tripod-k8s/tripod/internal/storage/etcdclient"
 )
 
 const (
@@ -20,10 +17,8 @@ const (
 	raiseKey = recordKey + "/revision"
 	// writers is how many writes run at a time. etcd writes them to disk together.
 	writers = 256
-	// compactAfter is how many revisions of raiseKey etcd may have to keep.
-	compactAfter = 100_000
-	// farthest is the most by which to raise a revision. More would take hours.
-	farthest = 100_000_000
+	// Farthest is the most by which to raise a revision. More would take hours.
+	Farthest = 100_000_000
 	// progressPeriod is how often a step reports progress.
 	progressPeriod = 5 * time.Second
 )
@@ -37,7 +32,7 @@ func (s *split) raise(ctx context.Context, above int64) error {
 	if now > above {
 		return nil
 	}
-	if above-now > farthest {
+	if above-now > Farthest {
 		return fmt.Errorf("the revision of the target is %d, and that of the source %d, as after a restore: "+
 			"to raise it by writing would take hours, "+
 			"so make the target anew of a snapshot of itself, with a later revision (tripod etcd snapshot, "+
@@ -45,7 +40,7 @@ func (s *split) raise(ctx context.Context, above int64) error {
 	}
 	s.Progress(fmt.Sprintf("raising the revision of the target from %d above %d", now, above))
 	for now <= above {
-		if err := s.writeUntil(ctx, now, min(above+1, now+compactAfter)); err != nil {
+		if err := s.writeUntil(ctx, now, min(above+1, now+etcdclient.RaiseKept)); err != nil {
 			return err
 		}
 		if now, err = revision(ctx, s.target); err != nil {
@@ -53,13 +48,13 @@ func (s *split) raise(ctx context.Context, above int64) error {
 		}
 		forget := now
 		if s.inUse {
-			forget -= compactAfter
+			forget -= etcdclient.RaiseKept
 		}
 		if forget <= 0 {
 			continue
 		}
-		if err := compact(ctx, s.target, forget); err != nil {
-			return err
+		if err := etcdclient.Compact(ctx, s.target, forget); err != nil {
+			return fmt.Errorf("the target: %w", err)
 		}
 	}
 	if _, err := s.target.Delete(ctx, raiseKey); err != nil {
@@ -70,26 +65,16 @@ func (s *split) raise(ctx context.Context, above int64) error {
 
 // writeUntil writes until etcd reaches a revision.
 func (s *split) writeUntil(ctx context.Context, from, to int64) error {
-	left, reached := atomic.Int64{}, atomic.Int64{}
-	left.Store(to - from)
+	reached := atomic.Int64{}
+	reached.Store(from)
 	stop := s.reportProgress(func() string {
 		return fmt.Sprintf("the revision of the target is %d", reached.Load())
 	})
 	defer stop()
-	writing, ctx := errgroup.WithContext(ctx)
-	for range writers {
-		writing.Go(func() error {
-			for left.Add(-1) >= 0 {
-				answer, err := s.target.Put(ctx, raiseKey, "")
-				if err != nil {
-					return fmt.Errorf("cannot write to the target: %w", err)
-				}
-				reached.Store(answer.Header.GetRevision())
-			}
-			return nil
-		})
+	if err := etcdclient.WriteUntil(ctx, s.target, raiseKey, to, &reached); err != nil {
+		return fmt.Errorf("cannot write to the target: %w", err)
 	}
-	return writing.Wait()
+	return nil
 }
 
 // reportProgress reports the progress of a step until stop is called.
@@ -109,11 +94,4 @@ func (s *split) reportProgress(line func() string) (stop func()) {
 		ticker.Stop()
 		close(done)
 	}
-}
-
-func compact(ctx context.Context, client *clientv3.Client, at int64) error {
-	if _, err := client.Compact(ctx, at); err != nil && !errors.Is(err, rpctypes.ErrCompacted) {
-		return fmt.Errorf("cannot compact the target: %w", err)
-	}
-	return nil
 }

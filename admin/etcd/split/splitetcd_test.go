@@ -342,7 +342,7 @@ func TestRevisionThatIsTooFarIsNotBegun(t *testing.T) {
 	s := &split{Options: Options{Progress: func(string) {}}, source: p.source, target: p.target}
 	before, err := revision(t.Context(), p.target)
 	require.NoError(t, err)
-	assert.ErrorContains(t, s.raise(t.Context(), 10*farthest), "--bump-revision")
+	assert.ErrorContains(t, s.raise(t.Context(), 10*Farthest), "--bump-revision")
 	if after, err := revision(t.Context(), p.target); err != nil || after != before {
 		t.Errorf("the revision is %d and was %d: %v", after, before, err)
 	}

@@ -90,7 +90,7 @@ func (g getter) decorate(decorator generic.StorageDecorator) generic.StorageDeco
 
 // New returns a storage with its gate. Raw has made the storage, or that below it.
 func New(of storage.Interface, kv clientv3.KV, config *storagebackend.ConfigForResource, resourcePrefix string) *Storage {
-	return &Storage{of, kv, keyOf(config, resourcePrefix)}
+	return &Storage{of, kv, keyOf(config, resourcePrefix), maxRaise, etcdclient.RaiseKept}
 }
 
 // Storage is a storage with a gate. It implements storages.Gated of apiservice.
@@ -98,11 +98,13 @@ type Storage struct {
 	storage.Interface
 	kv  clientv3.KV
 	key string
+	// raise is by how many revisions one call of Raise raises etcd, and kept how many of these etcd has to keep.
+	raise, kept int64
 }
 
 func (g *Storage) floorKey() string { return g.key + ".floor" }
 
-// maxRaise bounds by how many revisions one call of Raise raises etcd: so many writes take a few seconds.
+// maxRaise bounds what one call of Raise does: so many writes take a few seconds.
 const maxRaise = 50_000
 
 // Raise raises the revision of etcd above the resourceVersions of another server. The revision of a key beside the gate is the floor.
@@ -115,7 +117,11 @@ func (g *Storage) Raise(ctx context.Context, move string, above int64) (floor in
 		return 0, migration.ErrGate
 	}
 	now := at.Header.GetRevision()
-	reached, err := etcdclient.Raise(ctx, g.kv, g.key+".raised", min(above, now+maxRaise))
+	reached, err := etcdclient.Raise(ctx, g.kv, g.key+".raised", min(above, now+g.raise))
+	// Calls that follow each other would fill etcd before its next compaction.
+	if forget := reached - g.kept; err == nil && reached-now >= g.raise && forget > 0 {
+		err = etcdclient.Compact(ctx, g.kv, forget)
+	}
 	if err != nil || reached <= above {
 		return 0, err
 	}
