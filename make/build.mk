@@ -24,6 +24,11 @@ wardle: ## Build the example of an API service into bin/wardle.
 	@mkdir -p $(BIN)
 	$(GO_BUILD) -o $(BIN)/wardle ./examples/wardle
 
+.PHONY: notes
+notes: # The API services that keep their objects elsewhere than in etcd, for tests.
+	@mkdir -p $(BIN)
+	@$(foreach storage,memory files sql,$(GO_BUILD) -o $(BIN)/notes-$(storage) ./examples/storages/$(storage) &&) true
+
 .PHONY: images
 images: build ## Pack the binaries into container images, bin/images/NAME.tar (IMAGE_REPOSITORY=localhost/tripod-k8s); the tag is in bin/images/tag.
 	$(pack_images) -binaries $(abspath $(BIN)) -output $(abspath $(BIN))/images

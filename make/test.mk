@@ -38,13 +38,13 @@ test-integration test-waiting test-busy: export TRIPOD_RIGHTS_USED_DIR = $(RIGHT
 test-integration test-waiting test-busy: export TEST_TRIPOD := 1
 test-integration test-waiting test-busy: export PATH := $(abspath $(BIN)):$(PATH)
 ifdef TESTS
-test-integration: build wardle controllers test-assets $(TOOLS)/gotestsum $(TOOLS)/helm
+test-integration: build wardle notes controllers test-assets $(TOOLS)/gotestsum $(TOOLS)/helm
 	$(GOTESTSUM) -- $(GO_TEST_FLAGS) -count=1 -p 1 -timeout 20m $(TESTS)
 else
 test-integration: test-busy ## Run the tests that start the real binaries (TESTS=./test/suites/envtest/... for some).
 	go run ./hack/rights-used $(RIGHTS_USED)
 endif
-test-waiting: build wardle controllers test-assets $(TOOLS)/gotestsum
+test-waiting: build wardle notes controllers test-assets $(TOOLS)/gotestsum
 	@rm -rf $(RIGHTS_USED) && mkdir -p $(RIGHTS_USED)
 	$(GOTESTSUM) $(RERUN_FAILS) --packages="$(LONG_TESTS) $(API_TESTS) $$(go list ./test/... | grep -v -e /suites/upgrade$$ $(patsubst ./%,-e /%$$,$(BUSY_TESTS) $(NIGHTLY_TESTS)) | tr '\n' ' ')" -- $(GO_TEST_FLAGS) -count=1 -p 3 -timeout 20m
 test-busy: test-waiting $(TOOLS)/helm

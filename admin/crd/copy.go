@@ -69,8 +69,8 @@ func (l *listed) each(ctx context.Context, definition *apiextensionsv1.CustomRes
 	}
 }
 
-// resumed returns where a list goes on if etcd has compacted the revision of its pages, or "". The pages that follow are of a later one. While
-// writes go on, what they miss is copied afterwards. While writes are paused, all revisions have the same objects.
+// resumed returns where a list goes on if etcd has compacted the revision of its pages, or "". The pages that follow are of a later one.
+// While writes go on, what they miss is copied afterwards. While writes are paused, all revisions have the same objects.
 func resumed(err error) (next string) {
 	var status apierrors.APIStatus
 	if apierrors.IsResourceExpired(err) && errors.As(err, &status) {

@@ -29,6 +29,8 @@ type MoveOptions struct {
 	Group  string
 	// Service is the API service that gets the group. It is empty to move the group back to extensions.
 	Service string
+	// Abandon moves the group back to extensions without the objects that the service has, if the service is gone for good.
+	Abandon bool
 	// Etcd is the one with the CustomResourceDefinitions, and Prefix the --etcd-prefix of the services.
 	Etcd   split.Etcd
 	Prefix string
@@ -48,7 +50,8 @@ type MoveReport struct {
 	// To is the service that has the objects now, or extensions. Moved says that this run has brought them there.
 	To    string `json:"to"`
 	Moved bool   `json:"moved"`
-	// Resources are what was compared, while writes were paused. With DryRun, it is what there is.
+	// Resources are what was compared, while writes were paused. With DryRun, it is what there is. With Abandon, it is what extensions has
+	// left from before.
 	Resources []Resource `json:"resources"`
 	// Seconds is how long the run took, and PausedSeconds for how long writes were paused. With DryRun, both are estimates.
 	Seconds       float64 `json:"seconds"`
@@ -94,6 +97,9 @@ func Move(ctx context.Context, o MoveOptions) (*MoveReport, error) {
 	if err := split.CheckCustom(o.Group); err != nil {
 		return nil, err
 	}
+	if o.Abandon && o.Service != "" {
+		return nil, errors.New("objects can only be given up on the way back")
+	}
 	c, err := newChecker(Options{Config: o.Config, Group: o.Group, Service: o.Service, Progress: o.Progress})
 	if err != nil {
 		return nil, err
@@ -134,7 +140,7 @@ func (m *mover) look(ctx context.Context) error {
 	case at.Service == "" && (at.Own || at.Pending):
 		return fmt.Errorf("its objects are in the etcd of a partition, or on their way: first run tripod migrate groups --to extensions %s",
 			m.Group)
-	case m.back() && at.Switching && at.Back == "":
+	case m.back() && at.Switching && at.Back == "" && !m.Abandon:
 		return fmt.Errorf("a move to the API service %s has not ended: first run this with --to %[1]s", at.Service)
 	case !m.back() && at.Switching && at.Back != "":
 		return errors.New("a move back has not ended: first run this with --back")
@@ -146,7 +152,11 @@ func (m *mover) look(ctx context.Context) error {
 		service = at.Service
 	}
 	m.checker.Service, m.service, m.extensions = service, &owner{m.checker, service}, &owner{m.checker, list.Extensions}
-	if err := m.checkService(ctx); err != nil {
+	check := m.checkService
+	if m.Abandon {
+		check = m.checkGone
+	}
+	if err := check(ctx); err != nil {
 		return err
 	}
 	return m.checkRights(ctx)
@@ -181,6 +191,9 @@ func (m *mover) run(ctx context.Context) error {
 		}
 		return m.lead(ctx, list.Extensions)
 	}
+	if m.DryRun && m.Abandon {
+		return m.countLeft(ctx)
+	}
 	if m.DryRun {
 		return m.estimate(ctx)
 	}
@@ -189,9 +202,12 @@ func (m *mover) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if m.back() {
+	switch {
+	case m.Abandon:
+		err = m.abandon(ctx)
+	case m.back():
 		err = m.moveBack(ctx)
-	} else {
+	default:
 		err = m.moveOut(ctx)
 	}
 	if err != nil {
@@ -535,8 +551,8 @@ func (m *mover) setGates(ctx context.Context, to string) error {
 	return nil
 }
 
-// maxRaises bounds the requests that raise the resourceVersions of a service. Each raises those of an etcd by up to 50,000, so together that
-// is as far as a move between etcds goes.
+// maxRaises bounds the requests that raise the resourceVersions of a service. Each raises those of an etcd by up to 50,000, so together
+// that is as far as a move between etcds goes.
 const maxRaises = split.Farthest / 50_000
 
 // raiseService raises the resourceVersions of the service above those of extensions, and has older ones expire.

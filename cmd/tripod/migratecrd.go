@@ -75,8 +75,11 @@ func addMoveFlags(cmd *cobra.Command, o *crd.MoveOptions) {
 	fs := cmd.Flags()
 	fs.StringVar(&o.Service, "to", "", "name of the API service that gets the group")
 	fs.Bool("back", false, "move the group back to extensions")
+	fs.BoolVar(&o.Abandon, "abandon", false,
+		"with --back, give up the objects of a service that is gone for good: extensions has those from before the move")
 	cmd.MarkFlagsOneRequired("to", "back")
 	cmd.MarkFlagsMutuallyExclusive("to", "back")
+	cmd.MarkFlagsMutuallyExclusive("to", "abandon")
 	addEtcdFlags(cmd, &o.Etcd, "the etcd that has CustomResourceDefinitions, --etcd-servers of extensions")
 	fs.StringVar(&o.Prefix, "etcd-prefix", "/registry", "prefix of all keys, as extensions has it")
 	fs.BoolVar(&o.DryRun, "dry-run", false, "only say what would move, and estimate how long that takes")

@@ -28,31 +28,42 @@ import (
 	"github.com/tripod-k8s/tripod/test/framework"
 )
 
-// instance has flunders of a definition, and two replicas each of extensions and of a service that serves flunders, too.
+// instance has objects of a definition, and replicas of extensions and of a service that serves such objects, too.
 type instance struct {
 	*framework.Tripod
+	of    custom
 	env   *framework.Environment
 	flags []string
 }
 
+// startInstance starts an instance with flunders, two replicas of extensions, and two of wardle.
 func startInstance(t *testing.T) *instance {
 	t.Helper()
 	env := framework.ForTest(t)
+	i := startServices(t, env, flunder, "--service=wardle="+env.Binary("wardle"))
+	require.NoError(t, i.Scale(t.Context(), "wardle", 2))
+	return i
+}
+
+// startServices starts an instance in which extensions has objects, and services come afterwards.
+func startServices(t *testing.T, env *framework.Environment, of custom, args ...string) *instance {
+	t.Helper()
 	tripod, err := env.StartTripod(t.Context(), framework.TripodOptions{})
 	require.NoError(t, err)
-	define(t, tripod.Cluster)
+	define(t, tripod.Cluster, of)
 	require.NoError(t, tripod.Stop())
-	tripod, err = env.StartTripod(t.Context(), framework.TripodOptions{
-		DataDir: tripod.DataDir, Args: []string{"--service=wardle=" + env.Binary("wardle")},
-	})
+	tripod, err = env.StartTripod(t.Context(), framework.TripodOptions{DataDir: tripod.DataDir, Args: args})
 	require.NoError(t, err)
-	for _, service := range []string{"wardle", "extensions"} {
-		require.NoError(t, tripod.Scale(t.Context(), service, 2))
-	}
+	require.NoError(t, tripod.Scale(t.Context(), "extensions", 2))
+	return newInstance(t, env, tripod, of)
+}
+
+func newInstance(t *testing.T, env *framework.Environment, tripod *framework.Tripod, of custom) *instance {
+	t.Helper()
 	etcd, err := tripod.Component(t.Context(), "etcd")
 	require.NoError(t, err)
-	return &instance{tripod, env, []string{
-		"migrate", "crd", group, "-o", "json", "--kubeconfig", tripod.Kubeconfig, "--extensions-etcd", etcd.Address,
+	return &instance{tripod, of, env, []string{
+		"migrate", "crd", of.Group, "-o", "json", "--kubeconfig", tripod.Kubeconfig, "--extensions-etcd", etcd.Address,
 		"--extensions-etcd-cafile", filepath.Join(tripod.PKI, "etcd-ca.crt"),
 		"--extensions-etcd-certfile", filepath.Join(tripod.PKI, "apiserver-etcd-client.crt"),
 		"--extensions-etcd-keyfile", filepath.Join(tripod.PKI, "apiserver-etcd-client.key"),
@@ -94,7 +105,7 @@ func (i *instance) move(t *testing.T, args ...string) *crd.MoveReport {
 // requireOwner requires that clients are led to a service.
 func (i *instance) requireOwner(t *testing.T, name string) {
 	t.Helper()
-	owner, err := clientOf(t, i.Admin()).Resource(apis).Get(t.Context(), "v1beta1."+group, metav1.GetOptions{})
+	owner, err := clientOf(t, i.Admin()).Resource(apis).Get(t.Context(), i.of.Version+"."+i.of.Group, metav1.GetOptions{})
 	require.NoError(t, err)
 	leads, _, err := unstructured.NestedString(owner.Object, "spec", "service", "name")
 	require.NoError(t, err)
@@ -104,7 +115,7 @@ func (i *instance) requireOwner(t *testing.T, name string) {
 // fixed returns the objects that no writer changes.
 func (i *instance) fixed(t *testing.T) map[string]map[string]any {
 	t.Helper()
-	all := listed(t, clientOf(t, i.Admin()))
+	all := listed(t, clientOf(t, i.Admin()), i.of)
 	for name := range all {
 		if !strings.HasPrefix(name, "f-") {
 			delete(all, name)
@@ -126,7 +137,7 @@ func (i *instance) requireSame(t *testing.T, before map[string]map[string]any) {
 func TestAGroupMovesToAServiceAndBack(t *testing.T) {
 	i := startInstance(t)
 	before := i.fixed(t)
-	load := startLoad(t, i.Admin())
+	load := startLoad(t, i.Admin(), i.of)
 	load.goOn(t)
 	estimate := i.move(t, "--to", "wardle", "--dry-run")
 	assert.False(t, estimate.Moved)
@@ -162,7 +173,7 @@ func TestAMoveOfAGroupThatDiesLosesNothing(t *testing.T) {
 	i := startInstance(t)
 	i.flags = append(i.flags, "--pause-ttl", "2s")
 	before := i.fixed(t)
-	load := startLoad(t, i.Admin())
+	load := startLoad(t, i.Admin(), i.of)
 	for _, way := range []struct {
 		owner string
 		args  []string
@@ -216,7 +227,7 @@ func TestAGroupThatIsAwayOutlastsItsDefinition(t *testing.T) {
 	_, err = i.run(t, nil, "--back")
 	require.ErrorContains(t, err, "there is no CustomResourceDefinition of the group")
 	again := &unstructured.Unstructured{}
-	require.NoError(t, again.UnmarshalJSON([]byte(definition)))
+	require.NoError(t, again.UnmarshalJSON([]byte(i.of.definition())))
 	_, err = client.Resource(crds).Create(t.Context(), again, metav1.CreateOptions{})
 	require.NoError(t, err)
 	i.requireOwner(t, "wardle")
@@ -224,6 +235,35 @@ func TestAGroupThatIsAwayOutlastsItsDefinition(t *testing.T) {
 	i.move(t, "--back")
 	i.requireOwner(t, "extensions")
 	i.requireSame(t, before)
+}
+
+func TestAGroupWhoseServiceIsGoneComesBackAsItWas(t *testing.T) {
+	i := startInstance(t)
+	before, late := i.fixed(t), flunder.named("f-late")
+	i.move(t, "--to", "wardle")
+	_, err := clientOf(t, i.Admin()).Resource(flunders).Namespace("default").Create(t.Context(), late, metav1.CreateOptions{})
+	require.NoError(t, err)
+	_, err = i.run(t, nil, "--back", "--abandon")
+	require.ErrorContains(t, err, "the service wardle answers, so its objects can move back: run this without --abandon")
+
+	require.NoError(t, i.Stop())
+	tripod, err := i.env.StartTripod(t.Context(), framework.TripodOptions{DataDir: i.DataDir})
+	require.NoError(t, err)
+	i = newInstance(t, i.env, tripod, flunder)
+	_, err = i.run(t, nil, "--back")
+	require.ErrorContains(t, err, `there is no API service "wardle"`)
+	estimate := i.move(t, "--back", "--abandon", "--dry-run")
+	assert.False(t, estimate.Moved)
+	require.Len(t, estimate.Resources, 1)
+	assert.Equal(t, int64(len(before)), estimate.Resources[0].Objects)
+	i.requireOwner(t, "wardle")
+
+	assert.True(t, i.move(t, "--back", "--abandon").Moved)
+	i.requireOwner(t, "extensions")
+	i.requireSame(t, before)
+	load := startLoad(t, i.Admin(), flunder)
+	load.goOn(t)
+	load.finish(t)
 }
 
 // requireRefusals runs the command with what it cannot do.
@@ -245,7 +285,7 @@ func (i *instance) requireRefusals(t *testing.T) {
 	} {
 		flags := slices.Clone(i.flags)
 		flags[2] = test.args[0]
-		other := &instance{i.Tripod, i.env, flags}
+		other := &instance{i.Tripod, i.of, i.env, flags}
 		_, err := other.run(t, nil, test.args[1:]...)
 		assert.ErrorContains(t, err, test.wrong, name)
 	}

@@ -27,12 +27,13 @@ import (
 )
 
 const (
-	writing, flundersOfEach, watching = 4, 20, 3
-	value                             = "value"
+	writing, ofEach, watching = 4, 20, 3
+	value                     = "value"
 )
 
-// load writes flunders, each writer its own, and follows all of them.
+// load writes objects, each writer its own, and follows all of them.
 type load struct {
+	of           custom
 	client       dynamic.ResourceInterface
 	writers      sync.WaitGroup
 	endWrites    context.CancelFunc
@@ -40,28 +41,28 @@ type load struct {
 	watchers     []*watcher
 
 	mu sync.Mutex
-	// values has the value of each flunder that a writer has left.
+	// values has the value of each object that a writer has left.
 	values map[string]string
 	wrong  []string
 }
 
-// unlimited returns a client without limits for the flunders of the default namespace.
-func unlimited(t *testing.T, of *rest.Config) dynamic.ResourceInterface {
+// unlimited returns a client without limits for the objects of the default namespace.
+func unlimited(t *testing.T, of *rest.Config, c custom) dynamic.ResourceInterface {
 	t.Helper()
 	config := rest.CopyConfig(of)
 	config.RateLimiter = flowcontrol.NewFakeAlwaysRateLimiter()
-	return clientOf(t, config).Resource(flunders).Namespace("default")
+	return clientOf(t, config).Resource(c.GroupVersionResource).Namespace("default")
 }
 
-func startLoad(t *testing.T, config *rest.Config) *load {
+func startLoad(t *testing.T, config *rest.Config, of custom) *load {
 	t.Helper()
 	ctx, stop := context.WithCancel(t.Context())
-	l := &load{client: unlimited(t, config), endWrites: stop, values: map[string]string{}}
+	l := &load{of: of, client: unlimited(t, config, of), endWrites: stop, values: map[string]string{}}
 	for n := range writing {
-		client := unlimited(t, config)
+		client := unlimited(t, config, of)
 		l.writers.Go(func() {
 			for round := 0; ctx.Err() == nil; round++ {
-				name := fmt.Sprintf("w%d-%d", n, round%flundersOfEach)
+				name := fmt.Sprintf("w%d-%d", n, round%ofEach)
 				for attempt := 0; attempt == 0 || ctx.Err() == nil; attempt++ {
 					if l.write(client, name, strconv.Itoa(round)) == nil {
 						l.acknowledged.Add(1)
@@ -72,21 +73,19 @@ func startLoad(t *testing.T, config *rest.Config) *load {
 		})
 	}
 	for range watching {
-		l.watchers = append(l.watchers, follow(t, unlimited(t, config)))
+		l.watchers = append(l.watchers, follow(t, unlimited(t, config, of)))
 	}
 	return l
 }
 
-// write creates, changes or deletes a flunder. A write that has begun is acknowledged.
+// write creates, changes or deletes an object. A write that has begun is acknowledged.
 func (l *load) write(client dynamic.ResourceInterface, name, to string) error {
 	ctx := context.Background()
 	is, err := client.Get(ctx, name, metav1.GetOptions{})
 	switch {
 	case apierrors.IsNotFound(err):
 		l.expect(name, "")
-		is = &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"referenceType": "Flunder", "flunderReference": "other"}}}
-		is.SetGroupVersionKind(flunders.GroupVersion().WithKind("Flunder"))
-		is.SetName(name)
+		is = l.of.named(name)
 		is.SetLabels(map[string]string{value: to})
 		_, err = client.Create(ctx, is, metav1.CreateOptions{})
 	case err != nil:
@@ -109,7 +108,7 @@ func (l *load) write(client dynamic.ResourceInterface, name, to string) error {
 	return err
 }
 
-// expect notes if a flunder is older than its writer has left it.
+// expect notes if an object is older than its writer has left it.
 func (l *load) expect(name, is string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -165,7 +164,7 @@ func (l *load) finish(t *testing.T) {
 	}
 }
 
-// watcher follows flunders by list and watch, as an informer does.
+// watcher follows objects by list and watch, as an informer does.
 type watcher struct {
 	expired atomic.Int64
 	running sync.WaitGroup

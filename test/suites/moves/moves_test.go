@@ -21,6 +21,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/discovery"
@@ -48,11 +49,34 @@ var (
 	apis     = schema.GroupVersionResource{Group: "apiregistration.k8s.io", Version: "v1", Resource: "apiservices"}
 )
 
-// definition is a CustomResourceDefinition of what wardle serves, too.
-const definition = `{"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": {"name": "flunders.wardle.example.com"},
-"spec": {"group": "wardle.example.com", "names": {"kind": "Flunder", "plural": "flunders", "singular": "flunder"}, "scope": "Namespaced",
-"versions": [{"name": "v1beta1", "served": true, "storage": true,
-"schema": {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}}}]}}`
+// custom is a kind that a CustomResourceDefinition and an API service have.
+type custom struct {
+	schema.GroupVersionResource
+	kind string
+	// spec is one that both accept. text is a field of it that has any text.
+	spec map[string]any
+	text string
+}
+
+// flunder is what wardle serves.
+var flunder = custom{flunders, "Flunder", map[string]any{"referenceType": "Flunder", "flunderReference": "other"}, "flunderReference"}
+
+// definition returns the CustomResourceDefinition.
+func (c custom) definition() string {
+	return fmt.Sprintf(`{"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": {"name": %q},
+"spec": {"group": %q, "names": {"kind": %q, "plural": %q, "singular": %q}, "scope": "Namespaced",
+"versions": [{"name": %q, "served": true, "storage": true,
+"schema": {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}}}]}}`,
+		c.GroupResource(), c.Group, c.kind, c.Resource, strings.ToLower(c.kind), c.Version)
+}
+
+// named returns an object.
+func (c custom) named(name string) *unstructured.Unstructured {
+	object := &unstructured.Unstructured{Object: map[string]any{"spec": runtime.DeepCopyJSON(c.spec)}}
+	object.SetGroupVersionKind(c.GroupVersion().WithKind(c.kind))
+	object.SetName(name)
+	return object
+}
 
 // mover sends requests by which objects move.
 type mover struct {
@@ -129,27 +153,25 @@ func clientOf(t *testing.T, config *rest.Config) dynamic.Interface {
 }
 
 // define creates the definition with many objects: with finalizers, in deletion, of several managers.
-func define(t *testing.T, cluster *framework.Cluster) {
+func define(t *testing.T, cluster *framework.Cluster, c custom) {
 	t.Helper()
 	const many = 250
 	client, crd := clientOf(t, cluster.Admin()), &unstructured.Unstructured{}
-	require.NoError(t, crd.UnmarshalJSON([]byte(definition)))
+	require.NoError(t, crd.UnmarshalJSON([]byte(c.definition())))
 	_, err := client.Resource(crds).Create(t.Context(), crd, metav1.CreateOptions{})
 	require.NoError(t, err)
-	mine := client.Resource(flunders).Namespace("default")
-	framework.Eventually(t, "flunders are served", func(ctx context.Context) error {
+	mine := client.Resource(c.GroupVersionResource).Namespace("default")
+	framework.Eventually(t, c.Resource+" are served", func(ctx context.Context) error {
 		_, err := mine.List(ctx, metav1.ListOptions{})
 		return err
 	})
 	for i := range many {
-		object := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"referenceType": "Flunder", "flunderReference": "other"}}}
-		object.SetGroupVersionKind(flunders.GroupVersion().WithKind("Flunder"))
-		object.SetName(fmt.Sprintf("f-%03d", i))
+		object := c.named(fmt.Sprintf("f-%03d", i))
 		object.SetFinalizers([]string{"example.com/hold"})
 		_, err := mine.Apply(t.Context(), object.GetName(), object, metav1.ApplyOptions{FieldManager: "one"})
 		require.NoError(t, err)
 		if i%3 == 0 {
-			_, err := mine.Patch(t.Context(), object.GetName(), types.MergePatchType, []byte(`{"spec": {"flunderReference": "changed"}}`),
+			_, err := mine.Patch(t.Context(), object.GetName(), types.MergePatchType, []byte(`{"spec": {"`+c.text+`": "changed"}}`),
 				metav1.PatchOptions{FieldManager: "two"})
 			require.NoError(t, err)
 		}
@@ -160,9 +182,9 @@ func define(t *testing.T, cluster *framework.Cluster) {
 }
 
 // listed returns what extensions has, by name.
-func listed(t *testing.T, client dynamic.Interface) map[string]map[string]any {
+func listed(t *testing.T, client dynamic.Interface, c custom) map[string]map[string]any {
 	t.Helper()
-	list, err := client.Resource(flunders).List(t.Context(), metav1.ListOptions{})
+	list, err := client.Resource(c.GroupVersionResource).List(t.Context(), metav1.ListOptions{})
 	require.NoError(t, err)
 	objects := map[string]map[string]any{}
 	for _, item := range list.Items {
@@ -176,7 +198,7 @@ func TestAServiceTakesOverObjectsOfAnotherOwner(t *testing.T) {
 	env := framework.ForTest(t)
 	tripod, err := env.StartTripod(t.Context(), framework.TripodOptions{})
 	require.NoError(t, err)
-	define(t, tripod.Cluster)
+	define(t, tripod.Cluster, flunder)
 	require.NoError(t, tripod.Stop())
 	tripod, err = env.StartTripod(t.Context(), framework.TripodOptions{
 		DataDir: tripod.DataDir, Args: []string{"--service=wardle=" + env.Binary("wardle")},
@@ -185,7 +207,7 @@ func TestAServiceTakesOverObjectsOfAnotherOwner(t *testing.T) {
 	require.NoError(t, tripod.Scale(t.Context(), "wardle", 2))
 	as := allow(t, tripod.Cluster)
 	client := clientOf(t, tripod.Admin())
-	before := listed(t, client)
+	before := listed(t, client, flunder)
 	require.Len(t, before, 250)
 
 	testCheck(t, env, tripod)
@@ -205,7 +227,7 @@ func TestAServiceTakesOverObjectsOfAnotherOwner(t *testing.T) {
 	for name, object := range before {
 		require.Nil(t, migration.FirstDifference(object, after[name]), name)
 	}
-	assert.Equal(t, before, listed(t, client), "extensions has the same objects as before")
+	assert.Equal(t, before, listed(t, client, flunder), "extensions has the same objects as before")
 	owner, err := client.Resource(apis).Get(t.Context(), "v1beta1."+group, metav1.GetOptions{})
 	require.NoError(t, err)
 	serves, _, err := unstructured.NestedString(owner.Object, "spec", "service", "name")
@@ -345,7 +367,7 @@ func testCheck(t *testing.T, env *framework.Environment, tripod *framework.Tripo
 		})
 	}
 	other := func(name, conversion string) string {
-		text := strings.ReplaceAll(definition, group, name)
+		text := strings.ReplaceAll(flunder.definition(), group, name)
 		return strings.Replace(text, `"scope": "Namespaced"`, `"scope": "Namespaced", "conversion": `+conversion, 1)
 	}
 	create(crds, "", other("other.example.com", `{"strategy": "None"}`))
