@@ -63,6 +63,9 @@ func (m *mover) abandon(ctx context.Context) error {
 	if err := m.lead(ctx, list.Extensions); err != nil {
 		return err
 	}
+	if err := m.prune(ctx); err != nil {
+		return err
+	}
 	if _, err := m.keeper.Put(ctx, placement.Record{Move: at.Move, Floor: at.Floor}); err != nil {
 		return err
 	}

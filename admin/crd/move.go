@@ -177,7 +177,46 @@ func (m *mover) checkService(ctx context.Context) error {
 			return err
 		}
 	}
+	if m.back() {
+		return m.checkOthers(ctx, served)
+	}
 	return nil
+}
+
+// checkOthers returns an error if the service has objects that extensions could not serve.
+func (m *mover) checkOthers(ctx context.Context, served []migration.Resource) error {
+	for _, resource := range served {
+		defined := func(d *apiextensionsv1.CustomResourceDefinition) bool { return d.Spec.Names.Plural == resource.Name }
+		if slices.ContainsFunc(m.definitions, defined) || len(resource.Versions) == 0 {
+			continue
+		}
+		other := &apiextensionsv1.CustomResourceDefinition{}
+		other.Name, other.Spec.Names.Plural = resource.Name+"."+m.Group, resource.Name
+		other.Spec.Versions = []apiextensionsv1.CustomResourceDefinitionVersion{{Name: resource.Versions[0], Served: true, Storage: true}}
+		page, err := m.service.page(ctx, other, "", 1)
+		if err != nil {
+			return err
+		}
+		if len(page.Objects) > 0 {
+			return fmt.Errorf("the service %s has objects of %s, of which there is no CustomResourceDefinition: create it, or delete them first",
+				m.service.name, other.Name)
+		}
+	}
+	return nil
+}
+
+// prune deletes what extensions has left of definitions that were deleted while the service had the group. Clients would see it again if
+// they created such a definition.
+func (m *mover) prune(ctx context.Context) error {
+	var resources []string
+	for _, definition := range m.definitions {
+		resources = append(resources, definition.Spec.Names.Plural)
+	}
+	deleted, err := m.keeper.Prune(ctx, resources)
+	if deleted > 0 {
+		m.Progress(fmt.Sprintf("deleted %d objects from before the move of definitions that are gone", deleted))
+	}
+	return err
 }
 
 // run moves the objects, unless they are there.
@@ -364,6 +403,9 @@ func (m *mover) moveBack(ctx context.Context) error {
 	}
 	m.Progress("leading clients to extensions")
 	if err := m.lead(ctx, list.Extensions); err != nil {
+		return err
+	}
+	if err := m.prune(ctx); err != nil {
 		return err
 	}
 	at = m.keeper.Record()

@@ -9,8 +9,11 @@ import (
 	"errors"
 	"fmt"
 	"path"
+	"slices"
+	"strings"
 	"time"
 
+	clientv3 "go.etcd.io/etcd/client/v3"
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/tripod-k8s/tripod/internal/storage/etcdversion"
@@ -177,6 +180,34 @@ func (k *Keeper) Raise(ctx context.Context, above int64) (int64, error) {
 		}
 	}
 	return revision(ctx, k.m.shared)
+}
+
+// Prune deletes what etcd has of other resources of the group than these, while no client can write any, and returns how many objects.
+func (k *Keeper) Prune(ctx context.Context, resources []string) (deleted int64, err error) {
+	from, end := k.m.keys.ObjectRange()
+	for {
+		first, err := k.m.shared.Get(ctx, from, clientv3.WithRange(end), clientv3.WithLimit(1), clientv3.WithKeysOnly())
+		if err != nil {
+			return deleted, fmt.Errorf("cannot read from --%s: %w", k.m.GroupOptions.Shared.Flag, err)
+		}
+		if len(first.Kvs) == 0 {
+			return deleted, nil
+		}
+		resource, _, _ := strings.Cut(strings.TrimPrefix(string(first.Kvs[0].Key), k.m.keys.Objects), "/")
+		directory := k.m.keys.Objects + resource + "/"
+		if from = clientv3.GetPrefixRangeEnd(directory); slices.Contains(resources, resource) {
+			continue
+		}
+		answer, err := k.m.shared.Txn(ctx).If(k.m.locked(k.m.shared, k.m.unchanged(k.m.shared))...).
+			Then(clientv3.OpDelete(directory, clientv3.WithPrefix())).Commit()
+		if err != nil {
+			return deleted, fmt.Errorf("cannot write to --%s: %w", k.m.GroupOptions.Shared.Flag, err)
+		}
+		if !answer.Succeeded {
+			return deleted, errors.New("another move has begun: run this again")
+		}
+		deleted += answer.Responses[0].GetResponseDeleteRange().GetDeleted()
+	}
 }
 
 // noRevision is beyond the revisions of etcd: that of one that is written a million times in a second for ten years is less.

@@ -625,3 +625,35 @@ func TestAMoveThatHasSwitchedIsEndedByTheNext(t *testing.T) {
 		})
 	}
 }
+
+func TestWhatOtherResourcesHaveLeftIsDeleted(t *testing.T) {
+	t.Parallel()
+	p := newMoving(t)
+	for _, key := range []string{"gadgets/default/a", "gadgets/b", "widget/c", "zebras/d"} {
+		_, err := p.source.Put(t.Context(), movedKeys.Objects+key, "left")
+		require.NoError(t, err)
+	}
+	before := contents(t, p.source, widgetsP)
+	k, err := Keep(t.Context(), KeeperOptions{
+		Etcd: Etcd{Flag: "extensions-etcd", Servers: p.source.Endpoints()}, Prefix: "/registry", Group: movedGroup, To: "books",
+		Progress: func(string) {},
+	})
+	require.NoError(t, err)
+	defer k.Close()
+	unlock, err := k.Lock(t.Context())
+	defer unlock()
+	require.NoError(t, err)
+	deleted, err := k.Prune(t.Context(), []string{"widgets", "zebras"})
+	require.NoError(t, err)
+	assert.Equal(t, int64(3), deleted)
+	assert.Equal(t, before, contents(t, p.source, widgetsP))
+	assert.Len(t, contents(t, p.source, movedKeys.Objects+"zebras/"), 1)
+	for _, left := range []string{"gadgets/", "widget/"} {
+		assert.Empty(t, contents(t, p.source, movedKeys.Objects+left), left)
+	}
+	_, err = p.source.Txn(t.Context()).Then(movedKeys.Put(placement.Record{Move: "another"})).Commit()
+	require.NoError(t, err)
+	_, err = k.Prune(t.Context(), []string{"widgets"})
+	require.ErrorContains(t, err, "another move has begun")
+	assert.Len(t, contents(t, p.source, movedKeys.Objects+"zebras/"), 1)
+}

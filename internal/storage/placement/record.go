@@ -91,12 +91,12 @@ func KeysOf(prefix, group string) Keys {
 	}
 }
 
-// objects returns the range of the keys of all objects. Names of resources begin with a letter.
-func (k Keys) objects() (first, end string) { return k.Objects + "a", k.Objects + "{" }
+// ObjectRange returns the range of the keys of all objects. Names of resources begin with a letter.
+func (k Keys) ObjectRange() (first, end string) { return k.Objects + "a", k.Objects + "{" }
 
 // Empty is true if there are no objects.
 func (k Keys) Empty() clientv3.Cmp {
-	first, end := k.objects()
+	first, end := k.ObjectRange()
 	return clientv3.Compare(clientv3.CreateRevision(first), "=", 0).WithRange(end)
 }
 
@@ -125,7 +125,7 @@ type State struct {
 
 // Read reads the state.
 func (k Keys) Read(ctx context.Context, etcd clientv3.KV) (State, error) {
-	first, end := k.objects()
+	first, end := k.ObjectRange()
 	answer, err := etcd.Txn(ctx).Then(
 		clientv3.OpGet(k.Record), clientv3.OpGet(k.Pause, clientv3.WithKeysOnly()), clientv3.OpGet(k.Reader),
 		clientv3.OpGet(first, clientv3.WithRange(end), clientv3.WithLimit(1), clientv3.WithKeysOnly()),

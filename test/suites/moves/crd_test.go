@@ -20,6 +20,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
 
 	"github.com/tripod-k8s/tripod/admin/crd"
 	"github.com/tripod-k8s/tripod/admin/etcd/access"
@@ -40,17 +42,18 @@ type instance struct {
 func startInstance(t *testing.T) *instance {
 	t.Helper()
 	env := framework.ForTest(t)
-	i := startServices(t, env, flunder, "--service=wardle="+env.Binary("wardle"))
+	i := startServices(t, env, flunder, func(*framework.Cluster) {}, "--service=wardle="+env.Binary("wardle"))
 	require.NoError(t, i.Scale(t.Context(), "wardle", 2))
 	return i
 }
 
-// startServices starts an instance in which extensions has objects, and services come afterwards.
-func startServices(t *testing.T, env *framework.Environment, of custom, args ...string) *instance {
+// startServices starts an instance in which extensions has objects, and services come afterwards. more may create others before.
+func startServices(t *testing.T, env *framework.Environment, of custom, more func(*framework.Cluster), args ...string) *instance {
 	t.Helper()
 	tripod, err := env.StartTripod(t.Context(), framework.TripodOptions{})
 	require.NoError(t, err)
 	define(t, tripod.Cluster, of)
+	more(tripod.Cluster)
 	require.NoError(t, tripod.Stop())
 	tripod, err = env.StartTripod(t.Context(), framework.TripodOptions{DataDir: tripod.DataDir, Args: args})
 	require.NoError(t, err)
@@ -235,6 +238,52 @@ func TestAGroupThatIsAwayOutlastsItsDefinition(t *testing.T) {
 	i.move(t, "--back")
 	i.requireOwner(t, "extensions")
 	i.requireSame(t, before)
+}
+
+// fischers are of another version than flunders, and have no namespace.
+const fischers = `{"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": {"name": "fischers.wardle.example.com"},
+"spec": {"group": "wardle.example.com", "names": {"kind": "Fischer", "plural": "fischers", "singular": "fischer"}, "scope": "Cluster",
+"versions": [{"name": "v1alpha1", "served": true, "storage": true,
+"schema": {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}}}]}}`
+
+func TestADefinitionThatIsDeletedWhileItsGroupIsAwayLeavesNothing(t *testing.T) {
+	all := schema.GroupVersionResource{Group: group, Version: "v1alpha1", Resource: "fischers"}
+	create := func(client dynamic.Interface) {
+		definition := &unstructured.Unstructured{}
+		require.NoError(t, definition.UnmarshalJSON([]byte(fischers)))
+		_, err := client.Resource(crds).Create(t.Context(), definition, metav1.CreateOptions{})
+		require.NoError(t, err)
+	}
+	env := framework.ForTest(t)
+	i := startServices(t, env, flunder, func(cluster *framework.Cluster) {
+		client := clientOf(t, cluster.Admin())
+		create(client)
+		fischer := &unstructured.Unstructured{}
+		fischer.SetGroupVersionKind(all.GroupVersion().WithKind("Fischer"))
+		fischer.SetName("one")
+		framework.Eventually(t, "a fischer is created", func(ctx context.Context) error {
+			_, err := client.Resource(all).Create(ctx, fischer, metav1.CreateOptions{})
+			return err
+		})
+	}, "--service=wardle="+env.Binary("wardle"))
+	client, name := clientOf(t, i.Admin()), all.GroupResource().String()
+	mine := client.Resource(all)
+	before := i.fixed(t)
+	i.move(t, "--to", "wardle")
+	require.NoError(t, client.Resource(crds).Delete(t.Context(), name, metav1.DeleteOptions{}))
+	_, err := i.run(t, nil, "--back")
+	require.ErrorContains(t, err, "the service wardle has objects of fischers.wardle.example.com, of which there is no CustomResourceDefinition")
+	require.NoError(t, mine.Delete(t.Context(), "one", metav1.DeleteOptions{}))
+	i.move(t, "--back")
+	i.requireSame(t, before)
+	create(client)
+	framework.Eventually(t, "fischers are served again", func(ctx context.Context) error {
+		list, err := mine.List(ctx, metav1.ListOptions{})
+		if err == nil {
+			assert.Empty(t, list.Items)
+		}
+		return err
+	})
 }
 
 func TestAGroupWhoseServiceIsGoneComesBackAsItWas(t *testing.T) {

@@ -22,7 +22,7 @@ var note = custom{notesv1.GroupVersion.WithResource("notes"), "Note", map[string
 func TestAGroupMovesToOtherStoragesAndBack(t *testing.T) {
 	env, database, directory := framework.ForTest(t), filepath.Join(t.TempDir(), "url"), t.TempDir()
 	require.NoError(t, os.WriteFile(database, []byte("sqlite:"+filepath.Join(t.TempDir(), "notes.db")), 0o600))
-	i := startServices(t, env, note,
+	i := startServices(t, env, note, func(*framework.Cluster) {},
 		"--service=sql="+env.Binary("notes-sql"), "--service-arg=sql=--database-file="+database,
 		"--service=files="+env.Binary("notes-files"), "--service-arg=files=--directory="+directory,
 		"--service=memory="+env.Binary("notes-memory"))
