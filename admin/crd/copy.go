@@ -45,12 +45,13 @@ func (l *listed) each(ctx context.Context, definition *apiextensionsv1.CustomRes
 		return err
 	}
 	of := l.objects.Resource(schema.GroupVersionResource{Group: l.Group, Version: version, Resource: definition.Spec.Names.Plural})
-	for next := ""; ; {
+	for next, expired := "", false; ; {
 		list, err := of.List(ctx, metav1.ListOptions{Limit: pageSize, Continue: next})
-		if again := resumed(err); again != "" {
-			next = again
+		if again := resumed(err); again != "" && !expired {
+			next, expired = again, true
 			continue
 		}
+		expired = false
 		if err != nil {
 			return fmt.Errorf("cannot list %s: %w", definition.Name, err)
 		}
@@ -132,12 +133,13 @@ func (o *owner) page(
 }
 
 func (o *owner) each(ctx context.Context, definition *apiextensionsv1.CustomResourceDefinition, do func(json.RawMessage) error) error {
-	for next := ""; ; {
+	for next, expired := "", false; ; {
 		page, err := o.page(ctx, definition, next, pageSize)
-		if again := resumed(err); again != "" && again != next {
-			next = again
+		if again := resumed(err); again != "" && !expired {
+			next, expired = again, true
 			continue
 		}
+		expired = false
 		if err != nil {
 			return err
 		}

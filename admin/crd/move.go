@@ -14,7 +14,9 @@ import (
 	"time"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
+	apiregistrationclient "k8s.io/kube-aggregator/pkg/client/clientset_generated/clientset/typed/apiregistration/v1"
 
 	"github.com/tripod-k8s/tripod/admin/etcd/split"
 	"github.com/tripod-k8s/tripod/internal/migration"
@@ -142,7 +144,9 @@ func (m *mover) look(ctx context.Context) error {
 			m.Group)
 	case m.back() && at.Switching && at.Back == "" && !m.Abandon:
 		return fmt.Errorf("a move to the API service %s has not ended: first run this with --to %[1]s", at.Service)
-	case !m.back() && at.Switching && at.Back != "":
+	case m.back() && at.Abandoned && !m.Abandon:
+		return fmt.Errorf("a run with --abandon has not ended: run it again, or run this with --to %s to keep the objects that it has", at.Service)
+	case !m.back() && at.Switching && at.Back != "" && !at.Abandoned:
 		return errors.New("a move back has not ended: first run this with --back")
 	case !m.back() && at.Service != "" && at.Service != service:
 		return fmt.Errorf("its objects are in the API service %s: first run this with --back", at.Service)
@@ -157,6 +161,9 @@ func (m *mover) look(ctx context.Context) error {
 		check = m.checkGone
 	}
 	if err := check(ctx); err != nil {
+		return err
+	}
+	if err := m.checkEtcd(ctx); err != nil {
 		return err
 	}
 	return m.checkRights(ctx)
@@ -177,8 +184,57 @@ func (m *mover) checkService(ctx context.Context) error {
 			return err
 		}
 	}
-	if m.back() {
+	if m.back() && !m.keeper.Record().Switching {
 		return m.checkOthers(ctx, served)
+	}
+	return nil
+}
+
+// checkEtcd returns an error unless the etcd is that of extensions. In another one, the record would change nothing.
+func (m *mover) checkEtcd(ctx context.Context) error {
+	for _, definition := range m.definitions {
+		has, err := m.keeper.HasDefinition(ctx, definition.Name)
+		if err != nil {
+			return err
+		}
+		if !has {
+			return fmt.Errorf("--%s has no %s below %s: is it the etcd of extensions, and --etcd-prefix right?",
+				m.Etcd.Flag, definition.Name, m.Prefix)
+		}
+	}
+	same, err := m.isIn(ctx, m.extensions)
+	if err == nil && !same {
+		err = fmt.Errorf("the resourceVersions of extensions are not those of --%s: is it the etcd of extensions?", m.Etcd.Flag)
+	}
+	return err
+}
+
+// checkReturned returns an error if clients are led to an API service that they can write. Then its objects are not those of a move.
+func (m *mover) checkReturned(ctx context.Context) error {
+	client, err := apiregistrationclient.NewForConfig(m.Config)
+	if err != nil {
+		return err
+	}
+	for _, name := range m.apiServices() {
+		at, err := client.APIServices().Get(ctx, name, metav1.GetOptions{})
+		if err != nil {
+			return fmt.Errorf("cannot read the APIService %s: %w", name, err)
+		}
+		owner := ownerOf(at)
+		if owner == list.Extensions {
+			continue
+		}
+		m.checker.Service = owner
+		served, err := m.served(ctx)
+		if err != nil {
+			return fmt.Errorf("the APIService %s leads to %s: %w", name, owner, err)
+		}
+		for _, definition := range m.definitions {
+			if moveOf(served, definition) == "" {
+				return fmt.Errorf("the APIService %s leads to %s, where clients can write %s: no move has brought its objects there, so none can "+
+					"bring them back", name, owner, definition.Name)
+			}
+		}
 	}
 	return nil
 }
@@ -223,14 +279,12 @@ func (m *mover) prune(ctx context.Context) error {
 func (m *mover) run(ctx context.Context) error {
 	began := time.Now()
 	at := m.keeper.Record()
-	if m.back() && at.Service == "" {
+	if m.back() && at.Service == "" && m.DryRun {
 		m.Progress("its objects are in extensions")
-		if m.DryRun {
-			return nil
-		}
-		return m.lead(ctx, list.Extensions)
+		return nil
 	}
 	if m.DryRun && m.Abandon {
+		m.result.Seconds = m.goneTime().Seconds()
 		return m.countLeft(ctx)
 	}
 	if m.DryRun {
@@ -242,6 +296,12 @@ func (m *mover) run(ctx context.Context) error {
 		return err
 	}
 	switch {
+	case m.back() && at.Service == "":
+		m.Progress("its objects are in extensions")
+		if err := m.checkReturned(ctx); err != nil {
+			return err
+		}
+		err = m.lead(ctx, list.Extensions)
 	case m.Abandon:
 		err = m.abandon(ctx)
 	case m.back():
@@ -264,6 +324,14 @@ func (m *mover) run(ctx context.Context) error {
 func (m *mover) moveOut(ctx context.Context) error {
 	at := m.keeper.Record()
 	switch {
+	case at.Abandoned:
+		m.Progress("ending an interrupted run with --abandon, so the objects stay where they are")
+		if _, err := m.keeper.Put(ctx, placement.Record{Own: true, Service: at.Service, Move: at.Move}); err != nil {
+			return err
+		}
+		if err := m.lead(ctx, m.service.name); err != nil {
+			return err
+		}
 	case at.IsAway() && at.Back != "":
 		m.Progress("ending an interrupted move back, so the objects stay where they are")
 		at.Back = ""
@@ -320,7 +388,9 @@ func (m *mover) give(ctx context.Context) error {
 		return err
 	}
 	if !m.oneEtcd && switched >= m.floor { // later than clients may have read from extensions
-		if err := m.raiseService(ctx, 0); err != nil {
+		few, cancel := context.WithTimeout(ctx, m.most())
+		defer cancel()
+		if err := m.raiseService(few, 0); err != nil {
 			return err
 		}
 	}
@@ -363,7 +433,12 @@ func (m *mover) copyOut(ctx context.Context) error {
 
 // copyRest copies what has changed while no client can write, compares, and raises the resourceVersions of the target.
 func (m *mover) copyRest(ctx context.Context, from source, to *owner, raise func(context.Context) error) error {
-	return split.Within(ctx, cmp.Or(m.MaxPause, split.MaxPause), func(ctx context.Context) error {
+	return split.Within(ctx, m.most(), func(ctx context.Context) error {
+		if m.back() {
+			if err := m.closeService(ctx); err != nil {
+				return err
+			}
+		}
 		if err := m.recheck(ctx); err != nil {
 			return err
 		}
@@ -375,6 +450,21 @@ func (m *mover) copyRest(ctx context.Context, from source, to *owner, raise func
 		}
 		return raise(ctx)
 	})
+}
+
+// most is how long clients may be unable to write.
+func (m *mover) most() time.Duration { return cmp.Or(m.MaxPause, split.MaxPause) }
+
+// closeService closes the service for writes, and for good.
+func (m *mover) closeService(ctx context.Context) error {
+	if err := m.closeGates(ctx); err != nil {
+		return err
+	}
+	served, err := m.served(ctx)
+	if err != nil {
+		return err
+	}
+	return m.checkOthers(ctx, served)
 }
 
 // recheck returns how the definitions have changed since the run began.
@@ -471,9 +561,6 @@ func (m *mover) stay(ctx context.Context, failed error) error {
 
 // switchBack copies the rest while no client can write, and gives the group to extensions.
 func (m *mover) switchBack(ctx context.Context) error {
-	if err := m.closeGates(ctx); err != nil {
-		return err
-	}
 	var floor int64
 	err := m.copyRest(ctx, m.service, m.extensions, func(ctx context.Context) (err error) {
 		floor, err = m.raiseExtensions(ctx)
@@ -552,8 +639,8 @@ func (m *mover) closeEmpty(ctx context.Context) error {
 			return err
 		}
 		if len(page.Objects) > 0 {
-			return fmt.Errorf("the service %s has objects of its own in %s, which the move would replace: delete them first",
-				m.service.name, definition.Name)
+			return fmt.Errorf("the service %s has objects of its own in %s, which the move would replace: empty its storage first "+
+				"(requests of clients go to extensions, and would delete those)", m.service.name, definition.Name)
 		}
 	}
 	return m.closeGates(ctx)
@@ -653,13 +740,16 @@ func (m *mover) checkDistance(ctx context.Context, above int64, calls int) error
 const looks = 3
 
 // hasOneEtcd reports whether the service has its objects in the etcd of extensions. Then resourceVersions of both are of one history.
-func (m *mover) hasOneEtcd(ctx context.Context) (bool, error) {
+func (m *mover) hasOneEtcd(ctx context.Context) (bool, error) { return m.isIn(ctx, m.service) }
+
+// isIn reports whether the resourceVersions of an owner are those of the etcd.
+func (m *mover) isIn(ctx context.Context, of *owner) (bool, error) {
 	for range looks {
 		before, err := m.keeper.Touch(ctx)
 		if err != nil {
 			return false, err
 		}
-		version, err := m.service.version(ctx, m.definitions)
+		version, err := of.version(ctx, m.definitions)
 		if err != nil {
 			return false, err
 		}

@@ -133,6 +133,9 @@ func (m *mover) lead(ctx context.Context, to string) error {
 				port := int32(443)
 				service.Spec.Service = &apiregistrationv1.ServiceReference{Namespace: trust.Namespace, Name: to, Port: &port}
 			}
+			if err := m.keeper.Held(ctx); err != nil {
+				return false, err
+			}
 			if _, err = client.APIServices().Update(ctx, service, metav1.UpdateOptions{}); apierrors.IsForbidden(err) || apierrors.IsInvalid(err) {
 				return false, err
 			}

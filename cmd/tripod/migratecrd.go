@@ -31,6 +31,8 @@ once. The CustomResourceDefinitions stay, for the way back.
 If the command dies, the group is where it was, or where it should go. Run it again: it goes on, or ends what is left. Until
 then clients may be unable to write. With --to, it can also end a move back that has not switched.
 
+If the service is gone for good, --back --abandon gives up its objects: extensions has those from before the move.
+
 First run tripod migrate check-crd. You need rights to list the objects, for the nonResourceURLs /migration/GROUP and
 /migration/GROUP/* with the verbs get, post and put, and to update APIServices, and the certificate of the user root of etcd.
 

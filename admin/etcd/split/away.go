@@ -141,7 +141,7 @@ func (k *Keeper) Put(ctx context.Context, record placement.Record) (int64, error
 		return 0, fmt.Errorf("cannot write to --%s: %w", k.m.GroupOptions.Shared.Flag, err)
 	}
 	if !answer.Succeeded {
-		return 0, errors.New("writes were no longer paused, or another move has begun: nothing was moved; run this again")
+		return 0, errors.New("writes were no longer paused, or another move has begun: run this again")
 	}
 	k.m.atShared = placement.State{Record: &record, Revision: answer.Header.GetRevision()}
 	return answer.Header.GetRevision(), nil
@@ -180,6 +180,16 @@ func (k *Keeper) Raise(ctx context.Context, above int64) (int64, error) {
 		}
 	}
 	return revision(ctx, k.m.shared)
+}
+
+// HasDefinition reports whether etcd has a CustomResourceDefinition, as that of extensions does.
+func (k *Keeper) HasDefinition(ctx context.Context, name string) (bool, error) {
+	key := path.Join(k.m.Prefix, "apiextensions.k8s.io/customresourcedefinitions", name)
+	answer, err := k.m.shared.Get(ctx, key, clientv3.WithCountOnly())
+	if err != nil {
+		return false, fmt.Errorf("cannot read from --%s: %w", k.m.GroupOptions.Shared.Flag, err)
+	}
+	return answer.Count > 0, nil
 }
 
 // Prune deletes what etcd has of other resources of the group than these, while no client can write any, and returns how many objects.

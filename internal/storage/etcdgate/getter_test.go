@@ -4,6 +4,7 @@
 package etcdgate
 
 import (
+	"context"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -13,6 +14,23 @@ import (
 
 	"github.com/tripod-k8s/tripod/internal/storage/etcdtest"
 )
+
+// ofUser is the etcd of a user who is not root.
+type ofUser struct{ clientv3.KV }
+
+func (ofUser) Compact(context.Context, int64, ...clientv3.CompactOption) (*clientv3.CompactResponse, error) {
+	return nil, rpctypes.ErrPermissionDenied
+}
+
+func TestAUserWhoMayNotCompactRaisesEtcd(t *testing.T) {
+	etcd := etcdtest.Start(t)
+	g := &Storage{kv: ofUser{etcd}, key: "/gate", raise: 1000, kept: 500}
+	_, err := etcd.Put(t.Context(), g.key, "move")
+	require.NoError(t, err)
+	floor, err := g.Raise(t.Context(), "move", 3000)
+	require.NoError(t, err)
+	assert.Zero(t, floor, "it takes more calls")
+}
 
 func TestEtcdForgetsTheWritesThatRaiseIt(t *testing.T) {
 	etcd := etcdtest.Start(t)

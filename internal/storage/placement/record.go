@@ -37,6 +37,8 @@ type Record struct {
 	Switching bool `json:"switching,omitempty"`
 	// Back names the move that brings the objects of Service back. Only that move may write them, before it switches.
 	Back string `json:"back,omitempty"`
+	// Abandoned says, with Switching, that nothing was copied back, because the service seemed to be gone for good.
+	Abandoned bool `json:"abandoned,omitempty"`
 }
 
 // IsAway reports whether an API service has the objects, and replicas serve nothing of them.
@@ -49,7 +51,7 @@ func (r *Record) IsAway() bool { return r != nil && r.Service != "" && !r.Switch
 // has ended, the shared etcd has the same objects.
 func (r Record) inPlace() Record {
 	if r.Switching {
-		r.Own, r.Service, r.Switching, r.Back = false, "", false, ""
+		r.Own, r.Service, r.Switching, r.Back, r.Abandoned = false, "", false, "", false
 	}
 	return r
 }

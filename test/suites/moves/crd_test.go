@@ -16,12 +16,12 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	clientv3 "go.etcd.io/etcd/client/v3"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/client-go/dynamic"
 
 	"github.com/tripod-k8s/tripod/admin/crd"
 	"github.com/tripod-k8s/tripod/admin/etcd/access"
@@ -248,16 +248,13 @@ const fischers = `{"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResou
 
 func TestADefinitionThatIsDeletedWhileItsGroupIsAwayLeavesNothing(t *testing.T) {
 	all := schema.GroupVersionResource{Group: group, Version: "v1alpha1", Resource: "fischers"}
-	create := func(client dynamic.Interface) {
+	env := framework.ForTest(t)
+	i := startServices(t, env, flunder, func(cluster *framework.Cluster) {
+		client := clientOf(t, cluster.Admin())
 		definition := &unstructured.Unstructured{}
 		require.NoError(t, definition.UnmarshalJSON([]byte(fischers)))
 		_, err := client.Resource(crds).Create(t.Context(), definition, metav1.CreateOptions{})
 		require.NoError(t, err)
-	}
-	env := framework.ForTest(t)
-	i := startServices(t, env, flunder, func(cluster *framework.Cluster) {
-		client := clientOf(t, cluster.Admin())
-		create(client)
 		fischer := &unstructured.Unstructured{}
 		fischer.SetGroupVersionKind(all.GroupVersion().WithKind("Fischer"))
 		fischer.SetName("one")
@@ -276,18 +273,14 @@ func TestADefinitionThatIsDeletedWhileItsGroupIsAwayLeavesNothing(t *testing.T) 
 	require.NoError(t, mine.Delete(t.Context(), "one", metav1.DeleteOptions{}))
 	i.move(t, "--back")
 	i.requireSame(t, before)
-	create(client)
-	framework.Eventually(t, "fischers are served again", func(ctx context.Context) error {
-		list, err := mine.List(ctx, metav1.ListOptions{})
-		if err == nil {
-			assert.Empty(t, list.Items)
-		}
-		return err
-	})
+	left, err := i.etcd(t).Get(t.Context(), "/registry/wardle.example.com/fischers/", clientv3.WithPrefix(), clientv3.WithCountOnly())
+	require.NoError(t, err)
+	assert.Zero(t, left.Count)
 }
 
 func TestAGroupWhoseServiceIsGoneComesBackAsItWas(t *testing.T) {
 	i := startInstance(t)
+	i.flags = append(i.flags, "--pause-ttl", "2s")
 	before, late := i.fixed(t), flunder.named("f-late")
 	i.move(t, "--to", "wardle")
 	_, err := clientOf(t, i.Admin()).Resource(flunders).Namespace("default").Create(t.Context(), late, metav1.CreateOptions{})
@@ -299,6 +292,7 @@ func TestAGroupWhoseServiceIsGoneComesBackAsItWas(t *testing.T) {
 	tripod, err := i.env.StartTripod(t.Context(), framework.TripodOptions{DataDir: i.DataDir})
 	require.NoError(t, err)
 	i = newInstance(t, i.env, tripod, flunder)
+	i.flags = append(i.flags, "--pause-ttl", "2s")
 	_, err = i.run(t, nil, "--back")
 	require.ErrorContains(t, err, `there is no API service "wardle"`)
 	estimate := i.move(t, "--back", "--abandon", "--dry-run")
@@ -307,12 +301,49 @@ func TestAGroupWhoseServiceIsGoneComesBackAsItWas(t *testing.T) {
 	assert.Equal(t, int64(len(before)), estimate.Resources[0].Objects)
 	i.requireOwner(t, "wardle")
 
+	// The service comes again before the run has ended: its objects are not lost yet.
+	kill := func(line string, command *exec.Cmd) {
+		if strings.Contains(line, "leading clients") {
+			assert.NoError(t, command.Process.Kill())
+		}
+	}
+	_, err = i.run(t, kill, "--back", "--abandon")
+	require.ErrorContains(t, err, "killed")
+	require.NoError(t, i.Stop())
+	wardle := "--service=wardle=" + i.env.Binary("wardle")
+	tripod, err = i.env.StartTripod(t.Context(), framework.TripodOptions{DataDir: i.DataDir, Args: []string{wardle}})
+	require.NoError(t, err)
+	i = newInstance(t, i.env, tripod, flunder)
+	i.flags = append(i.flags, "--pause-ttl", "2s")
+	_, err = i.run(t, nil, "--back")
+	require.ErrorContains(t, err, "a run with --abandon has not ended")
+	_, err = i.run(t, nil, "--back", "--abandon")
+	require.ErrorContains(t, err, "the service wardle answers")
+	i.move(t, "--to", "wardle")
+	i.requireOwner(t, "wardle")
+	require.Len(t, i.fixed(t), len(before)+1)
+
+	require.NoError(t, i.Stop())
+	tripod, err = i.env.StartTripod(t.Context(), framework.TripodOptions{DataDir: i.DataDir})
+	require.NoError(t, err)
+	i = newInstance(t, i.env, tripod, flunder)
+	i.flags = append(i.flags, "--pause-ttl", "2s")
 	assert.True(t, i.move(t, "--back", "--abandon").Moved)
 	i.requireOwner(t, "extensions")
 	i.requireSame(t, before)
 	load := startLoad(t, i.Admin(), flunder)
 	load.goOn(t)
 	load.finish(t)
+}
+
+// etcd returns a client of the etcd.
+func (i *instance) etcd(t *testing.T) *clientv3.Client {
+	t.Helper()
+	etcd, err := access.Connect([]string{i.flags[slices.Index(i.flags, "--extensions-etcd")+1]}, filepath.Join(i.PKI, "etcd-ca.crt"),
+		filepath.Join(i.PKI, "apiserver-etcd-client.crt"), filepath.Join(i.PKI, "apiserver-etcd-client.key"))
+	require.NoError(t, err)
+	t.Cleanup(func() { etcd.Close() }) //nolint:errcheck // nothing is pending
+	return etcd
 }
 
 // requireRefusals runs the command with what it cannot do.
@@ -339,10 +370,7 @@ func (i *instance) requireRefusals(t *testing.T) {
 		assert.ErrorContains(t, err, test.wrong, name)
 	}
 	// As while tripod migrate groups works.
-	etcd, err := access.Connect([]string{i.flags[slices.Index(i.flags, "--extensions-etcd")+1]}, filepath.Join(i.PKI, "etcd-ca.crt"),
-		filepath.Join(i.PKI, "apiserver-etcd-client.crt"), filepath.Join(i.PKI, "apiserver-etcd-client.key"))
-	require.NoError(t, err)
-	defer etcd.Close()
+	etcd := i.etcd(t)
 	mover := placement.KeysOf("/registry", group).Mover
 	_, err = etcd.Put(t.Context(), mover, "big")
 	require.NoError(t, err)
