@@ -89,6 +89,11 @@ BENCH_ISOLATION_ARGS ?= -docs docs/benchmarks-partitions.md
 bench-isolation: build test-assets ## Measure what one team notices of faults of another, and write docs/benchmarks-partitions.md; 15 minutes.
 	go run ./lab/bench/isolation $(BENCH_ISOLATION_ARGS)
 
+BENCH_SERVICES_ARGS ?= -docs docs/benchmarks-services.md
+.PHONY: bench-services
+bench-services: build wardle notes ## Measure API services of the SDK with each storage, and write docs/benchmarks-services.md; 8 minutes.
+	go run ./lab/bench/storages $(BENCH_SERVICES_ARGS)
+
 BENCH_RELEASES_ARGS ?= -docs docs/benchmarks-releases.md
 .PHONY: bench-releases
 bench-releases: e2e-assets ## Install 20 releases in one kind cluster, and write what each takes to docs/benchmarks-releases.md; 30 minutes (BENCH_RELEASES_ARGS="-n 3").
