@@ -32,7 +32,8 @@ func (m *mover) checkGone(ctx context.Context) error {
 		return fmt.Errorf("the service %s answers, so its objects can move back: run this without --abandon", m.service.name)
 	case apierrors.IsForbidden(err):
 		return forbidden(m.Group, err)
-	case apierrors.IsBadRequest(err), apierrors.IsServiceUnavailable(err), apierrors.IsTimeout(err): // no such service, or none of its replicas
+	// There is no such service, or none of its replicas can be reached.
+	case apierrors.IsBadRequest(err), apierrors.IsServiceUnavailable(err), apierrors.IsTimeout(err):
 		return nil
 	}
 	return fmt.Errorf("cannot see whether the service %s is gone: %w", m.service.name, err)

@@ -145,7 +145,7 @@ func (m *mover) look(ctx context.Context) error {
 	case m.back() && at.Switching && at.Back == "" && !m.Abandon:
 		return fmt.Errorf("a move to the API service %s has not ended: first run this with --to %[1]s", at.Service)
 	case m.back() && at.Abandoned && !m.Abandon:
-		return fmt.Errorf("a run with --abandon has not ended: run it again, or run this with --to %s to keep the objects that it has", at.Service)
+		return fmt.Errorf("a run with --abandon has not ended: run it again, or run this with --to %s to keep its objects", at.Service)
 	case !m.back() && at.Switching && at.Back != "" && !at.Abandoned:
 		return errors.New("a move back has not ended: first run this with --back")
 	case !m.back() && at.Service != "" && at.Service != service:

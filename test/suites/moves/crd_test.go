@@ -342,7 +342,7 @@ func (i *instance) etcd(t *testing.T) *clientv3.Client {
 	etcd, err := access.Connect([]string{i.flags[slices.Index(i.flags, "--extensions-etcd")+1]}, filepath.Join(i.PKI, "etcd-ca.crt"),
 		filepath.Join(i.PKI, "apiserver-etcd-client.crt"), filepath.Join(i.PKI, "apiserver-etcd-client.key"))
 	require.NoError(t, err)
-	t.Cleanup(func() { etcd.Close() }) //nolint:errcheck // nothing is pending
+	t.Cleanup(func() { etcd.Close() })
 	return etcd
 }
 
