@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -384,8 +385,16 @@ func TestUpServesTheConsole(t *testing.T) {
 	service, _ := b.explained("list", "pods", "shop", "", "")
 	assert.Equal(t, "core", service)
 	assert.Contains(t, b.text(), "names tripod-system/core.")
-	assert.Equal(t, []string{"core-0 serving", "core-1 serving"}, evaluate[[]string](b,
-		`[...document.querySelectorAll("tbody tr")].map(r => r.cells[0].innerText + " " + r.cells[1].innerText)`))
+	// They are "ready" as long as the console has not read what the aggregators say of them.
+	framework.Eventually(t, "both replicas serve", func(context.Context) error {
+		b.explained("list", "pods", "shop", "", "")
+		states := evaluate[[]string](b,
+			`[...document.querySelectorAll("tbody tr")].map(r => r.cells[0].innerText + " " + r.cells[1].innerText)`)
+		if !slices.Equal(states, []string{"core-0 serving", "core-1 serving"}) {
+			return fmt.Errorf("they are %q", states)
+		}
+		return nil
+	})
 
 	require.NoError(t, tripod.Process.Signal(syscall.SIGINT))
 	assert.Equal(t, 0, tripod.Process.ExitCode())
