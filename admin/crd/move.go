@@ -503,7 +503,9 @@ func (m *mover) moveBack(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if last >= at.Floor { // later than clients may have read from the service, unless both are in one etcd
+	// Later than clients may have read from the service, unless both are in one etcd, or the service counts by time: extensions refuses such
+	// resourceVersions as too new.
+	if last >= at.Floor && last < split.NoRevision {
 		floor, err := m.raiseExtensions(ctx)
 		if err != nil {
 			return err

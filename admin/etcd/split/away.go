@@ -174,7 +174,7 @@ func (k *Keeper) Touch(ctx context.Context) (int64, error) {
 // Raise raises the revision of etcd above a resourceVersion, and returns it. One that no etcd comes to, as of services that count by time,
 // needs nothing.
 func (k *Keeper) Raise(ctx context.Context, above int64) (int64, error) {
-	if above < noRevision {
+	if above < NoRevision {
 		if err := k.m.raise(ctx, above); err != nil {
 			return 0, err
 		}
@@ -220,5 +220,5 @@ func (k *Keeper) Prune(ctx context.Context, resources []string) (deleted int64, 
 	}
 }
 
-// noRevision is beyond the revisions of etcd: that of one that is written a million times in a second for ten years is less.
-const noRevision = 1 << 50
+// NoRevision is beyond the revisions of etcd: that of one that is written a million times in a second for ten years is less.
+const NoRevision = 1 << 50

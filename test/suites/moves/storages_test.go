@@ -30,15 +30,15 @@ func TestAGroupMovesToOtherStoragesAndBack(t *testing.T) {
 	before, load := i.fixed(t), startLoad(t, i.Admin(), note)
 	for n, service := range []string{"sql", "files", "memory"} {
 		load.goOn(t)
-		for _, way := range []struct{ to, arg string }{{service, "--to=" + service}, {"extensions", "--back"}} {
+		for back, way := range []struct{ to, arg string }{{service, "--to=" + service}, {"extensions", "--back"}} {
 			report := i.move(t, way.arg)
 			assert.True(t, report.Moved)
 			t.Logf("to %s: %.1f s, paused %.1f s", way.to, report.Seconds, report.PausedSeconds)
 			load.goOn(t)
 			i.requireOwner(t, way.to)
 			i.requireSame(t, before)
+			load.requireExpired(t, int64(2*n+back+1))
 		}
-		load.requireExpired(t, int64(2*(n+1)))
 	}
 	load.finish(t)
 	i.requireSame(t, before)
