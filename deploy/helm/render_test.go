@@ -64,13 +64,9 @@ type release struct {
 	objects []*unstructured.Unstructured
 }
 
-// rendered has what helm has made of values. Many tests look at the same ones, and each run of helm takes a quarter of a second.
-var rendered sync.Map
-
 func render(t *testing.T, values string) release {
 	t.Helper()
-	once, _ := rendered.LoadOrStore(values, sync.OnceValues(func() (string, error) { return helmTemplate(t, values) }))
-	text, err := once.(func() (string, error))()
+	text, err := helmTemplate(t, values)
 	require.NoError(t, err)
 	return parse(t, text)
 }

@@ -236,7 +236,8 @@ func (t *target) watch(ctx context.Context, duration time.Duration) (figures, er
 	}
 	var turn atomic.Int64
 	began := time.Now()
-	result := load.Offer(ctx, load.Offered{PerSecond: changesPerSecond, Duration: duration, Workers: clients}, func(ctx context.Context) error {
+	offered := load.Offered{PerSecond: changesPerSecond, Duration: duration, Workers: clients}
+	result := load.Offer(ctx, offered, func(ctx context.Context) error {
 		return t.client.Do(ctx, load.Request{
 			Method: http.MethodPatch, ContentType: "application/merge-patch+json",
 			Path: fmt.Sprintf("%s/n-%06d", t.path, turn.Add(1)%objects+1),

@@ -33,14 +33,19 @@ func (r *report) programs() table.Table {
 		Header: []string{"storage", "program, MiB", "ready after, s", fmt.Sprintf("resident with %d objects, MiB", objects)},
 	}
 	for _, m := range r.Sides {
-		t.Rows = append(t.Rows, []string{m.name, table.Number(median(m.Size)), table.Number(median(m.Ready)), table.Number(median(m.Memory))})
+		t.Rows = append(t.Rows, []string{
+			m.name, table.Number(median(m.Size)), table.Number(median(m.Ready)), table.Number(median(m.Memory)),
+		})
 	}
 	return t
 }
 
 // workload is the table of a workload.
 func (r *report) workload(name string) table.Table {
-	t := table.Table{Title: name, Header: []string{"storage", "per second", "beside etcd", "p50 ms", "p99 ms", "CPU ms of the service for each"}}
+	t := table.Table{
+		Title:  name,
+		Header: []string{"storage", "per second", "beside etcd", "p50 ms", "p99 ms", "CPU ms of the service for each"},
+	}
 	if name == "WATCH" {
 		t.Title = fmt.Sprintf("WATCH, %d watchers", watchers)
 	}
