@@ -45,27 +45,41 @@ func (l *listed) each(ctx context.Context, definition *apiextensionsv1.CustomRes
 		return err
 	}
 	of := l.objects.Resource(schema.GroupVersionResource{Group: l.Group, Version: version, Resource: definition.Spec.Names.Plural})
-	for next, expired := "", false; ; {
-		list, err := of.List(ctx, metav1.ListOptions{Limit: pageSize, Continue: next})
-		if again := resumed(err); again != "" && !expired {
-			next, expired = again, true
-			continue
-		}
-		expired = false
+	list := func(token string) (*unstructured.UnstructuredList, error) {
+		list, err := of.List(ctx, metav1.ListOptions{Limit: pageSize, Continue: token})
 		if err != nil {
-			return fmt.Errorf("cannot list %s: %w", definition.Name, err)
+			err = fmt.Errorf("cannot list %s: %w", definition.Name, err)
 		}
+		return list, err
+	}
+	return eachPage(list, func(_ string, list *unstructured.UnstructuredList) (string, error) {
 		for i := range list.Items {
 			data, err := list.Items[i].MarshalJSON()
 			if err == nil {
 				err = do(data)
 			}
 			if err != nil {
-				return err
+				return "", err
 			}
 		}
-		if next = list.GetContinue(); next == "" {
-			return nil
+		return list.GetContinue(), nil
+	})
+}
+
+// eachPage calls a function with each page of a list. It returns the token of the next page, or "".
+func eachPage[T any](get func(token string) (T, error), do func(token string, page T) (next string, err error)) error {
+	for token, expired := "", false; ; {
+		page, err := get(token)
+		if again := resumed(err); again != "" && !expired { // twice without a page, a list has no end
+			token, expired = again, true
+			continue
+		}
+		expired = false
+		if err != nil {
+			return err
+		}
+		if token, err = do(token, page); err != nil || token == "" {
+			return err
 		}
 	}
 }
@@ -133,29 +147,18 @@ func (o *owner) page(
 }
 
 func (o *owner) each(ctx context.Context, definition *apiextensionsv1.CustomResourceDefinition, do func(json.RawMessage) error) error {
-	for next, expired := "", false; ; {
-		page, err := o.page(ctx, definition, next, pageSize)
-		if again := resumed(err); again != "" && !expired {
-			next, expired = again, true
-			continue
-		}
-		expired = false
-		if err != nil {
-			return err
-		}
+	get := func(token string) (*migration.Page, error) { return o.page(ctx, definition, token, pageSize) }
+	return eachPage(get, func(token string, page *migration.Page) (string, error) {
 		for _, data := range page.Objects {
 			if err := do(data); err != nil {
-				return err
+				return "", err
 			}
 		}
-		if page.Continue == "" {
-			return nil
+		if page.Continue != "" && (page.Continue == token || len(page.Objects) == 0 || len(page.Objects) > pageSize) {
+			return "", fmt.Errorf("%s lists %s without an end", o.name, definition.Name)
 		}
-		if page.Continue == next || len(page.Objects) == 0 || len(page.Objects) > pageSize {
-			return fmt.Errorf("%s lists %s without an end", o.name, definition.Name)
-		}
-		next = page.Continue
-	}
+		return page.Continue, nil
+	})
 }
 
 // version returns the latest resourceVersion.

@@ -6,6 +6,8 @@ package main
 import (
 	"slices"
 	"strings"
+
+	"github.com/tripod-k8s/tripod/lab/bench/table"
 )
 
 // aim is a target of Tripod and what was found. Unless its name has a unit, it is a ratio to stock.
@@ -136,7 +138,7 @@ func replicated(c *crowd) map[string]float64 {
 func (r *report) sidesAim(what string, limit float64, of map[string][]float64) aim {
 	a := aim{What: what, Condition: alone, Limit: limit, Found: map[string]found{}}
 	for _, s := range r.sides {
-		if theirs, ours := median(of[stock]), median(of[s.Name]); !s.isStock() && theirs > 0 && ours > 0 {
+		if theirs, ours := table.Median(of[stock]), table.Median(of[s.Name]); !s.isStock() && theirs > 0 && ours > 0 {
 			a.worst(s.Name, ours/theirs, "all services")
 		}
 	}

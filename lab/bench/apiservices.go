@@ -336,8 +336,8 @@ func (l *apiServices) eventTable(title string) table.Table {
 			failed, requests = failed+one.Failed, requests+one.Requests
 		}
 		t.Rows = append(t.Rows, []string{
-			s.Name, table.Number(100 * median(l.Idle[s.Name])), table.Number(median(seconds)), fmt.Sprint(each), fmt.Sprintf("%d of %d", failed, requests),
-			table.Number(median(revoked)), table.Number(slices.Max(revoked)),
+			s.Name, table.Number(100 * table.Median(l.Idle[s.Name])), table.Number(table.Median(seconds)), fmt.Sprint(each), fmt.Sprintf("%d of %d", failed, requests),
+			table.Number(table.Median(revoked)), table.Number(slices.Max(revoked)),
 		})
 	}
 	return t

@@ -117,7 +117,7 @@ func (l *lives) median(condition, shape string, phase int, of func(lived) float6
 	for _, one := range l.Lives[condition][shape] {
 		all = append(all, of(one.Phases[phase]))
 	}
-	return median(all), len(all) > 0
+	return table.Median(all), len(all) > 0
 }
 
 // phases returns the names of the phases.

@@ -25,7 +25,7 @@ func (r *report) noiseOf(what measure) (middle, most float64) {
 			most = max(most, deviation(ratio))
 		}
 	}
-	return median(all), most
+	return table.Median(all), most
 }
 
 // checkNoise returns an error if half of the workloads differ by more than limit between stock and stock, or if that was not measured.

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/tripod-k8s/tripod/lab/bench/process"
+	"github.com/tripod-k8s/tripod/lab/bench/table"
 )
 
 // report is what a run found. `-o json` prints it.
@@ -167,7 +168,7 @@ func (r *report) finish() {
 		for name, measures := range one.Rounds {
 			one.Medians[name] = map[measure]float64{}
 			for what, found := range measures {
-				one.Medians[name][what] = median(found)
+				one.Medians[name][what] = table.Median(found)
 			}
 		}
 	}
@@ -212,18 +213,6 @@ func (r *report) crowd(side string) *crowd {
 		return nil
 	}
 	return r.Crowds[i]
-}
-
-func median(of []float64) float64 {
-	if len(of) == 0 {
-		return 0
-	}
-	sorted := slices.Sorted(slices.Values(of))
-	middle := len(sorted) / 2
-	if len(sorted)%2 == 0 {
-		return (sorted[middle-1] + sorted[middle]) / 2
-	}
-	return sorted[middle]
 }
 
 // versions lists the programs that ran.

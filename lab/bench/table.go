@@ -100,8 +100,8 @@ func (r *report) startTable() table.Table {
 	for _, s := range r.sides {
 		if starts := r.Starts[s.Name]; len(starts) > 0 {
 			t.Rows = append(t.Rows, []string{
-				s.Name, table.Number(median(starts)), strings.Trim(fmt.Sprintf("%.2f", starts), "[]"), table.Ratio(median(starts), median(r.Starts[stock])),
-				table.Number(100 * median(r.Idle[s.Name])),
+				s.Name, table.Number(table.Median(starts)), strings.Trim(fmt.Sprintf("%.2f", starts), "[]"), table.Ratio(table.Median(starts), table.Median(r.Starts[stock])),
+				table.Number(100 * table.Median(r.Idle[s.Name])),
 			})
 		}
 	}

@@ -5,11 +5,9 @@ package main
 
 import (
 	_ "embed"
-	"fmt"
 	"os"
 	"runtime"
 	"slices"
-	"text/template"
 	"time"
 
 	"github.com/tripod-k8s/tripod/e2e/release"
@@ -68,14 +66,9 @@ func (r *report) all() table.Table {
 		sum += float64(c.total()) / mib
 	}
 	return table.Table{Title: "All releases", Header: []string{"", "median", "least", "most", "sum"}, Rows: [][]string{
-		{"ready after, s", table.Number(median(ready)), table.Number(slices.Min(ready)), table.Number(slices.Max(ready)), table.Number(took)},
-		{"memory, MiB", table.Number(median(memory)), table.Number(slices.Min(memory)), table.Number(slices.Max(memory)), table.Number(sum)},
+		{"ready after, s", table.Number(table.Median(ready)), table.Number(slices.Min(ready)), table.Number(slices.Max(ready)), table.Number(took)},
+		{"memory, MiB", table.Number(table.Median(memory)), table.Number(slices.Min(memory)), table.Number(slices.Max(memory)), table.Number(sum)},
 	}}
-}
-
-func median(numbers []float64) float64 {
-	sorted := slices.Sorted(slices.Values(numbers))
-	return (sorted[(len(sorted)-1)/2] + sorted[len(sorted)/2]) / 2
 }
 
 // write prints the tables, and writes the page if one was asked for.
@@ -84,21 +77,8 @@ func (r *report) write() error {
 	if err := table.Write(os.Stdout, tables); err != nil || r.docs == "" {
 		return err
 	}
-	parsed, err := template.New("page").Parse(page)
-	if err != nil {
-		return err
-	}
-	file, err := os.Create(r.docs)
-	if err != nil {
-		return fmt.Errorf("cannot write the page: %w", err)
-	}
-	defer file.Close() //nolint:errcheck // the error of Sync counts
-	err = parsed.Execute(file, map[string]any{
+	return table.WritePage(r.docs, page, map[string]any{
 		"Date": r.Began.Format(time.DateOnly), "Took": int(r.Took.Minutes()), "Machine": process.Machine(), "Go": runtime.Version(),
 		"Command": r.command, "Count": len(r.Releases), "Settle": r.settle, "Tables": tables, "Note": r.note,
 	})
-	if err != nil {
-		return err
-	}
-	return file.Sync()
 }

@@ -83,9 +83,13 @@ const service = "measured"
 
 // sidesOf returns the services of the examples.
 func sidesOf(env *framework.Environment) (sides []side, stop func(), err error) {
-	postgres, err := storetest.StartPostgres("fsync=on") // as etcd has it
+	root, err := os.MkdirTemp("", "storages-")
 	if err != nil {
 		return nil, nil, err
+	}
+	postgres, err := storetest.StartPostgres("fsync=on") // as etcd has it
+	if err != nil {
+		return nil, nil, errors.Join(err, os.RemoveAll(root))
 	}
 	n := 0
 	database := func(url func() (string, error)) func() ([]string, error) {
@@ -94,7 +98,7 @@ func sidesOf(env *framework.Environment) (sides []side, stop func(), err error) 
 			if err != nil {
 				return nil, err
 			}
-			dir, err := os.MkdirTemp("", "storages-")
+			dir, err := os.MkdirTemp(root, "")
 			if err != nil {
 				return nil, err
 			}
@@ -103,7 +107,7 @@ func sidesOf(env *framework.Environment) (sides []side, stop func(), err error) 
 		}
 	}
 	directory := func() ([]string, error) {
-		dir, err := os.MkdirTemp("", "storages-")
+		dir, err := os.MkdirTemp(root, "")
 		return []string{"--directory=" + dir}, err
 	}
 	notes := func(name, program string, args func() ([]string, error)) side {
@@ -120,7 +124,7 @@ func sidesOf(env *framework.Environment) (sides []side, stop func(), err error) 
 	return []side{
 		etcd, notes("memory", "notes-memory", etcd.args), notes("files", "notes-files", directory),
 		notes("SQLite", "notes-sql", database(func() (string, error) {
-			dir, err := os.MkdirTemp("", "storages-")
+			dir, err := os.MkdirTemp(root, "")
 			return "sqlite:" + filepath.Join(dir, "notes.db"), err
 		})),
 		notes("PostgreSQL", "notes-sql", database(func() (string, error) {
@@ -129,5 +133,5 @@ func sidesOf(env *framework.Environment) (sides []side, stop func(), err error) 
 			_, err := postgres.Admin.Exec("CREATE DATABASE " + name)
 			return postgres.URL(name), err
 		})),
-	}, postgres.Stop, nil
+	}, func() { postgres.Stop(); _ = os.RemoveAll(root) }, nil // nothing reads it any more
 }

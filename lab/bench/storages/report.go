@@ -8,8 +8,6 @@ import (
 	"fmt"
 	"os"
 	"runtime"
-	"slices"
-	"text/template"
 	"time"
 
 	"github.com/tripod-k8s/tripod/lab/bench/process"
@@ -34,7 +32,7 @@ func (r *report) programs() table.Table {
 	}
 	for _, m := range r.Sides {
 		t.Rows = append(t.Rows, []string{
-			m.name, table.Number(median(m.Size)), table.Number(median(m.Ready)), table.Number(median(m.Memory)),
+			m.name, table.Number(table.Median(m.Size)), table.Number(table.Median(m.Ready)), table.Number(table.Median(m.Memory)),
 		})
 	}
 	return t
@@ -56,7 +54,7 @@ func (r *report) workload(name string) table.Table {
 			for _, f := range m.Workloads[name] {
 				all = append(all, field(f))
 			}
-			return median(all)
+			return table.Median(all)
 		}
 		rate := of(func(f figures) float64 { return f.PerSecond })
 		if first == 0 {
@@ -70,11 +68,6 @@ func (r *report) workload(name string) table.Table {
 	return t
 }
 
-func median(numbers []float64) float64 {
-	sorted := slices.Sorted(slices.Values(numbers))
-	return (sorted[(len(sorted)-1)/2] + sorted[len(sorted)/2]) / 2
-}
-
 // write prints the tables, and writes the page if one was asked for.
 func (r *report) write() error {
 	tables := []table.Table{r.programs()}
@@ -84,22 +77,9 @@ func (r *report) write() error {
 	if err := table.Write(os.Stdout, tables); err != nil || r.docs == "" {
 		return err
 	}
-	parsed, err := template.New("page").Parse(page)
-	if err != nil {
-		return err
-	}
-	file, err := os.Create(r.docs)
-	if err != nil {
-		return fmt.Errorf("cannot write the page: %w", err)
-	}
-	defer file.Close() //nolint:errcheck // the error of Sync counts
-	err = parsed.Execute(file, map[string]any{
+	return table.WritePage(r.docs, page, map[string]any{
 		"Date": r.Began.Format(time.DateOnly), "Took": int(time.Since(r.Began).Minutes()), "Machine": process.Machine(), "Go": runtime.Version(),
 		"Command": r.command, "Rounds": r.rounds, "Duration": r.duration, "Objects": objects, "Clients": clients, "Listers": listers,
 		"Watchers": watchers, "Rate": changesPerSecond, "Settle": settle, "Tables": tables,
 	})
-	if err != nil {
-		return err
-	}
-	return file.Sync()
 }

@@ -7,8 +7,10 @@ package table
 import (
 	"fmt"
 	"io"
+	"os"
 	"slices"
 	"strings"
+	"text/template"
 
 	"k8s.io/cli-runtime/pkg/printers"
 )
@@ -45,6 +47,32 @@ func (t Table) Markdown() string {
 		line(cells)
 	}
 	return text.String()
+}
+
+// WritePage writes a Markdown file from a template.
+func WritePage(path, text string, data any) error {
+	parsed, err := template.New("page").Parse(text)
+	if err != nil {
+		return err
+	}
+	file, err := os.Create(path)
+	if err != nil {
+		return fmt.Errorf("cannot write the page: %w", err)
+	}
+	defer file.Close() //nolint:errcheck // the error of Sync counts
+	if err := parsed.Execute(file, data); err != nil {
+		return err
+	}
+	return file.Sync()
+}
+
+// Median returns the median, or 0 if there is no number.
+func Median(numbers []float64) float64 {
+	if len(numbers) == 0 {
+		return 0
+	}
+	sorted := slices.Sorted(slices.Values(numbers))
+	return (sorted[(len(sorted)-1)/2] + sorted[len(sorted)/2]) / 2
 }
 
 // Ratio formats a ratio. It is empty if there is nothing to compare with.

@@ -73,6 +73,17 @@ func newInstance(t *testing.T, env *framework.Environment, tripod *framework.Tri
 	}}
 }
 
+// restarted returns the instance after a restart with other services.
+func (i *instance) restarted(t *testing.T, args ...string) *instance {
+	t.Helper()
+	require.NoError(t, i.Stop())
+	tripod, err := i.env.StartTripod(t.Context(), framework.TripodOptions{DataDir: i.DataDir, Args: args})
+	require.NoError(t, err)
+	again := newInstance(t, i.env, tripod, i.of)
+	again.flags = append(again.flags, i.flags[len(again.flags):]...) // those that the test has added
+	return again
+}
+
 // run runs the command, and calls at with each line of its progress.
 func (i *instance) run(t *testing.T, at func(line string, command *exec.Cmd), args ...string) (*crd.MoveReport, error) {
 	t.Helper()
@@ -288,11 +299,7 @@ func TestAGroupWhoseServiceIsGoneComesBackAsItWas(t *testing.T) {
 	_, err = i.run(t, nil, "--back", "--abandon")
 	require.ErrorContains(t, err, "the service wardle answers, so its objects can move back: run this without --abandon")
 
-	require.NoError(t, i.Stop())
-	tripod, err := i.env.StartTripod(t.Context(), framework.TripodOptions{DataDir: i.DataDir})
-	require.NoError(t, err)
-	i = newInstance(t, i.env, tripod, flunder)
-	i.flags = append(i.flags, "--pause-ttl", "2s")
+	i = i.restarted(t)
 	_, err = i.run(t, nil, "--back")
 	require.ErrorContains(t, err, `there is no API service "wardle"`)
 	estimate := i.move(t, "--back", "--abandon", "--dry-run")
@@ -310,12 +317,7 @@ func TestAGroupWhoseServiceIsGoneComesBackAsItWas(t *testing.T) {
 	}
 	_, err = i.run(t, kill, "--back", "--abandon")
 	require.ErrorContains(t, err, "killed")
-	require.NoError(t, i.Stop())
-	wardle := "--service=wardle=" + i.env.Binary("wardle")
-	tripod, err = i.env.StartTripod(t.Context(), framework.TripodOptions{DataDir: i.DataDir, Args: []string{wardle}})
-	require.NoError(t, err)
-	i = newInstance(t, i.env, tripod, flunder)
-	i.flags = append(i.flags, "--pause-ttl", "2s")
+	i = i.restarted(t, "--service=wardle="+i.env.Binary("wardle"))
 	_, err = i.run(t, nil, "--back")
 	require.ErrorContains(t, err, "a run with --abandon has not ended")
 	_, err = i.run(t, nil, "--back", "--abandon")
@@ -324,11 +326,7 @@ func TestAGroupWhoseServiceIsGoneComesBackAsItWas(t *testing.T) {
 	i.requireOwner(t, "wardle")
 	require.Len(t, i.fixed(t), len(before)+1)
 
-	require.NoError(t, i.Stop())
-	tripod, err = i.env.StartTripod(t.Context(), framework.TripodOptions{DataDir: i.DataDir})
-	require.NoError(t, err)
-	i = newInstance(t, i.env, tripod, flunder)
-	i.flags = append(i.flags, "--pause-ttl", "2s")
+	i = i.restarted(t)
 	assert.True(t, i.move(t, "--back", "--abandon").Moved)
 	i.requireOwner(t, "extensions")
 	i.requireSame(t, before)
