@@ -32,6 +32,25 @@ func knownMetrics(t *testing.T) []string {
 		"__rate_interval")
 }
 
+// TestOlderKubernetesHasTheMetricsOfTripod compares the lists of metrics: alerts and dashboards are the same with each version of Kubernetes.
+func TestOlderKubernetesHasTheMetricsOfTripod(t *testing.T) {
+	lists, err := filepath.Glob("../../kube/*/deploy/helm/testdata/metrics.txt")
+	require.NoError(t, err)
+	ours := func(names []string) (ours []string) {
+		for _, name := range names {
+			if strings.HasPrefix(name, "tripod_") {
+				ours = append(ours, name)
+			}
+		}
+		return ours
+	}
+	for _, list := range lists {
+		data, err := os.ReadFile(list)
+		require.NoError(t, err)
+		assert.Equal(t, ours(knownMetrics(t)), ours(append(strings.Fields(string(data)), "tripod_service")), list)
+	}
+}
+
 // checkExpression checks that the metrics of an expression exist, and that it selects one namespace.
 func checkExpression(t *testing.T, known []string, where, expression string) {
 	t.Helper()
