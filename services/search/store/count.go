@@ -31,7 +31,7 @@ func total(ctx context.Context, t *database.Tx, b *search) (int64, error) {
 // countsByTheWay reports whether a page is to count all objects. To compare a field, PostgreSQL unpacks objects, which takes most of the
 // time of such a search. So it unpacks them once for both.
 func (b *search) countsByTheWay() bool {
-	return b.UnpacksObjects() && b.q.WithRemaining && b.q.Limit > 0 && b.q.Offset == 0 && len(b.q.Fields)+len(b.q.Words) > 0
+	return b.UnpacksObjects() && !b.inOrder && b.q.WithRemaining && b.q.Limit > 0 && b.q.Offset == 0 && len(b.q.Fields)+len(b.q.Words) > 0
 }
 
 // isWhole reports whether a search is for all objects of its kinds and clusters.

@@ -171,6 +171,40 @@ func TestWordsUseAnIndex(t *testing.T) {
 	})
 }
 
+// TestWordsOfManyObjectsAreReadInOrder holds that a page of objects with a word that many have is read by the index of their order.
+func TestWordsOfManyObjectsAreReadInOrder(t *testing.T) {
+	each(t, func(t *testing.T, s *Store) {
+		crowd(t, s)
+		kinds := []streams.Kind{deployments, pods}
+		q := query.Query{Words: []string{"web-1"}, Limit: 50, WithRemaining: true}
+		counted, page := names(t, s, q, kinds...)
+		assert.Positive(t, page.Remaining)
+		s.many = 100
+		read, page := names(t, s, q, kinds...)
+		assert.Equal(t, counted, read)
+		assert.True(t, page.More)
+		assert.Equal(t, int64(-1), page.Remaining)
+		require.NoError(t, s.db.Reading(t.Context(), func(tx *database.Tx) error {
+			patterns := []schema.GroupVersionResource{pods.GroupVersionResource, deployments.GroupVersionResource}
+			b, err := newSearch(t.Context(), tx, s, patterns, &q, nil)
+			require.NoError(t, err)
+			require.NoError(t, countMatches(t.Context(), tx, b))
+			require.Len(t, b.parts(), 2)
+			if tx.Name() == "mysql" {
+				return nil // MariaDB may also read all objects of a kind
+			}
+			for _, part := range b.parts() {
+				plan := planOf(t, tx, part.objects())
+				assert.Contains(t, plan, "objects_order")
+				if tx.Name() == "postgres" {
+					assert.NotContains(t, plan, "Sort")
+				}
+			}
+			return nil
+		}))
+	})
+}
+
 // TestDeepPagesUseAnIndex holds that a page begins where the one before has ended, without reading what comes before it.
 func TestDeepPagesUseAnIndex(t *testing.T) {
 	each(t, func(t *testing.T, s *Store) {

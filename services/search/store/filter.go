@@ -230,7 +230,7 @@ func (b *search) within(s *database.Statement, table string) {
 	}
 	for i, v := range b.readable {
 		database.OneOf(s.Add(database.Separator(i, " AND (", " OR ")+table+".cluster_id"), v.clusters)
-		if b.q.Owner != nil || len(b.kinds) > 1 {
+		if b.q.Owner != nil || !slices.Equal(v.kinds, b.kinds) || len(b.kinds) > 1 {
 			database.OneOf(s.Add(" AND "+table+".kind_id"), v.kinds)
 		}
 		v.Condition(s, table)

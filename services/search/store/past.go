@@ -108,24 +108,32 @@ func unchanged(ctx context.Context, t *database.Tx, b *search, needed int64) (al
 	if !b.past.hasUnchanged() {
 		return nil, false, nil
 	}
-	find := b.unchangedObjects(needed)
-	if b.filter != nil && len(find.Values()) > access.MaxValues {
-		return nil, false, access.ErrFilterTooLarge
-	}
 	size := int64(0)
-	err = t.Each(ctx, find, func(scan func(...any) error) error {
-		if b.fills(size) {
-			return errEnough
+	for _, part := range b.parts() {
+		if needed > 0 && int64(len(all)) == needed {
+			break
 		}
-		e, err := scanEntry(scan)
-		size += int64(len(e.JSON))
-		all = append(all, e)
-		return cmp.Or(err, b.bounds.Keep(len(e.JSON)))
-	})
-	if errors.Is(err, errEnough) {
-		return all, true, nil
+		find := part.unchangedObjects(needed - int64(len(all)))
+		if b.filter != nil && len(find.Values()) > access.MaxValues {
+			return nil, false, access.ErrFilterTooLarge
+		}
+		err = t.Each(ctx, find, func(scan func(...any) error) error {
+			if b.fills(size) {
+				return errEnough
+			}
+			e, err := scanEntry(scan)
+			size += int64(len(e.JSON))
+			all = append(all, e)
+			return cmp.Or(err, b.bounds.Keep(len(e.JSON)))
+		})
+		if errors.Is(err, errEnough) {
+			return all, true, nil
+		}
+		if err != nil {
+			return nil, false, err
+		}
 	}
-	return all, false, err
+	return all, false, nil
 }
 
 func countUnchanged(ctx context.Context, t *database.Tx, b *search) (int64, error) {
@@ -268,7 +276,7 @@ func begin(ctx context.Context, t *database.Tx, b *search) (err error) {
 
 // counts reports whether the objects that follow have to be counted.
 func (b *search) counts() bool {
-	return b.q.WithRemaining && (b.q.After == nil || b.q.After.Remaining == nil)
+	return b.q.WithRemaining && !b.inOrder && (b.q.After == nil || b.q.After.Remaining == nil)
 }
 
 // finish returns what follows a page.

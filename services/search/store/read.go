@@ -102,6 +102,9 @@ func (s *Store) List(ctx context.Context, patterns []schema.GroupVersionResource
 		if err := chooseIndex(ctx, t, b); err != nil {
 			return err
 		}
+		if err := countMatches(ctx, t, b); err != nil {
+			return err
+		}
 		if b.past != nil {
 			return listPast(ctx, t, b, &page, found)
 		}
@@ -113,7 +116,7 @@ func (s *Store) List(ctx context.Context, patterns []schema.GroupVersionResource
 // newSearch returns a search with what the database knows of its kinds and clusters, and of what the reader sees in them.
 func newSearch(ctx context.Context, t *database.Tx, s *Store, patterns []schema.GroupVersionResource, q *query.Query, past *past) (*search,
 	error) {
-	b := &search{Dialect: t.Dialect, q: q, filter: s.filter, bounds: s.bounds, past: past}
+	b := &search{Dialect: t.Dialect, q: q, filter: s.filter, bounds: s.bounds, past: past, many: s.many}
 	var err error
 	if b.kinds, err = streams.KindIDs(ctx, t, patterns); err != nil {
 		return nil, err
@@ -157,43 +160,46 @@ func (b *search) readsNothing() bool { return b.filter != nil && len(b.clusters)
 
 // listLatest lists the objects of the last revision.
 func listLatest(ctx context.Context, t *database.Tx, b *search, page *Page, found func(Found) error) error {
-	q, find := b.q, b.objects()
-	if b.filter != nil && len(find.Values()) > access.MaxValues {
-		return access.ErrFilterTooLarge
-	}
-	n, size, last, all := int64(0), int64(0), int64(0), int64(-1)
-	err := t.Each(ctx, find, func(scan func(...any) error) error {
-		if page.Full = b.fills(size); page.Full || q.Limit > 0 && n == q.Limit {
-			page.More = true
-			return errEnough
+	q, n, size, last, all := b.q, int64(0), int64(0), int64(0), int64(-1)
+	for _, part := range b.parts() {
+		find := part.objects()
+		if b.filter != nil && len(find.Values()) > access.MaxValues {
+			return access.ErrFilterTooLarge
 		}
-		var f Found
-		var original []byte
-		if err := scan(&f.ID, &f.Cluster, &f.Kind.Group, &f.Kind.Version, &f.Kind.Kind, &f.Resource, &f.JSON, &original, &all); err != nil {
-			return err
-		}
-		f.JSON, last = database.Served(f.JSON, original), f.ID
-		n, size = n+1, size+int64(len(f.JSON))
-		if err := b.bounds.Keep(len(f.JSON)); err != nil {
-			return err
-		}
-		return found(f)
-	})
-	if errors.Is(err, errEnough) {
-		err = nil
-	}
-	if err != nil {
-		return err
-	}
-	if q.WithRemaining {
-		if page.Remaining = 0; page.More {
-			if all < 0 {
-				if all, err = total(ctx, t, b); err != nil {
-					return err
-				}
+		err := t.Each(ctx, find, func(scan func(...any) error) error {
+			if page.Full = b.fills(size); page.Full || q.Limit > 0 && n == q.Limit {
+				page.More = true
+				return errEnough
 			}
-			page.Remaining = max(all-q.Offset-n, 0)
+			var f Found
+			var original []byte
+			if err := scan(&f.ID, &f.Cluster, &f.Kind.Group, &f.Kind.Version, &f.Kind.Kind, &f.Resource, &f.JSON, &original, &all); err != nil {
+				return err
+			}
+			f.JSON, last = database.Served(f.JSON, original), f.ID
+			n, size = n+1, size+int64(len(f.JSON))
+			if err := b.bounds.Keep(len(f.JSON)); err != nil {
+				return err
+			}
+			return found(f)
+		})
+		if errors.Is(err, errEnough) {
+			break
 		}
+		if err != nil {
+			return err
+		}
+	}
+	if page.More && b.counts() {
+		if all < 0 {
+			var err error
+			if all, err = total(ctx, t, b); err != nil {
+				return err
+			}
+		}
+		page.Remaining = max(all-q.Offset-n, 0)
+	} else if q.WithRemaining && !page.More {
+		page.Remaining = 0
 	}
 	if page.More {
 		page.Next = b.next(page, last)

@@ -36,9 +36,14 @@ type search struct {
 	// byLabels leaves the kinds to the conditions about labels, so that PostgreSQL uses no other index.
 	byLabels bool
 	// known is how many objects all pages have, if the choice of an index has counted them.
-	known  *int64
-	filter access.Filter
-	bounds database.Bounds
+	known *int64
+	// many is how many objects with its words a search counts, and inOrder is set if there are more. Otherwise, matches are the IDs of these
+	// objects and of a few others, if they are known.
+	many    int64
+	inOrder bool
+	matches []int64
+	filter  access.Filter
+	bounds  database.Bounds
 	// past is nil for the first page of the latest state. incarnations are nil if it shows everything to all readers.
 	past         *past
 	incarnations *history.Incarnations
@@ -125,6 +130,16 @@ func (b *search) count() *database.Statement {
 
 // where appends the conditions.
 func (b *search) where(s *database.Statement) {
+	b.whereButForWords(s)
+	if b.matches == nil {
+		b.words(s, exactly)
+		return
+	}
+	database.AnyOf(s.Add(" AND o.id"), b.matches)
+	b.words(s, among)
+}
+
+func (b *search) whereButForWords(s *database.Statement) {
 	if s.Add(" WHERE "); b.byLabels {
 		s.Add("1 = 1")
 	} else {
@@ -158,7 +173,6 @@ func (b *search) where(s *database.Statement) {
 	for _, f := range b.q.Fields {
 		b.field(s, f)
 	}
-	b.words(s)
 }
 
 // secondsFrom returns the first whole second that is not before a time.

@@ -22,6 +22,8 @@ type Store struct {
 	// filter is nil if everything is shown.
 	filter access.Filter
 	bounds database.Bounds
+	// many is manyMatches, if that is not of a test.
+	many int64
 }
 
 // Open returns the store in the database at a URL, see database.Open. It connects when the store is first used. Call Migrate before
@@ -31,7 +33,7 @@ func Open(location string) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Store{Registry: streams.In(db, ""), Rights: access.In(db), Log: history.In(db, database.Bounds{}), db: db}, nil
+	return &Store{Registry: streams.In(db, ""), Rights: access.In(db), Log: history.In(db, database.Bounds{}), db: db, many: manyMatches}, nil
 }
 
 // Migrate brings the database to the schema of this binary, see schema.Migrate.

@@ -86,9 +86,22 @@ func (n kindNames) with(kinds []int64, word string) (all, some []int64) {
 	return all, some
 }
 
+// exactness is how words are compared.
+type exactness int
+
+const (
+	// exactly finds the objects with the words, by an index if the database has one.
+	exactly exactness = iota
+	// roughly finds a few other objects, too, where that is all that an index has.
+	roughly
+	// among compares the words with objects that were found roughly.
+	among
+)
+
 // words appends that each word is somewhere in an object: in its name, namespace, cluster, kind, labels, or images. What takes the database
-// least comes first.
-func (b *search) words(s *database.Statement) {
+// least comes first. It reports whether that finds no other objects.
+func (b *search) words(s *database.Statement, how exactness) (exact bool) {
+	exact = true
 	for _, word := range b.q.Words {
 		all, some := b.kindNames.with(b.kinds, word)
 		if len(all) == len(b.kinds) {
@@ -106,9 +119,14 @@ func (b *search) words(s *database.Statement) {
 			s.Condition(query.Word([]query.Step{{Name: "kind"}}, word))
 			s.Add(" OR ")
 		}
-		if s.MayHaveWord(word) {
+		switch indexed := how != among && s.MayHaveWord(word); {
+		case indexed && how == roughly:
+			s.Add(")")
+			exact = false
+			continue
+		case indexed:
 			s.Add(" AND (")
-		} else {
+		default:
 			s.Add("(")
 		}
 		s.HasWord(word, "o.name", "o.namespace")
@@ -116,6 +134,7 @@ func (b *search) words(s *database.Statement) {
 		b.imageHas(s, word)
 		s.Add("))")
 	}
+	return exact
 }
 
 // imageHas appends OR and that an image has a word, for the kinds that have images.

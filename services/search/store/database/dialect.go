@@ -21,6 +21,8 @@ type Dialect interface {
 	LockSchema(ctx context.Context, conn *sql.Conn) (unlock func(error) error, err error)
 	// ShareWork lets other processes of the database help with a search that compares fields of many objects.
 	ShareWork(ctx context.Context, t *Tx) error
+	// ReadInOrder has a search read objects by an index in the order of its list, and end with the page, rather than sort what it finds.
+	ReadInOrder(ctx context.Context, t *Tx) error
 
 	connector
 	failures

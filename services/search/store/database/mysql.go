@@ -87,6 +87,8 @@ func (mysqlFamily) limitWork(ctx context.Context, t *Tx) error {
 
 func (mysqlFamily) ShareWork(context.Context, *Tx) error { return nil }
 
+func (mysqlFamily) ReadInOrder(context.Context, *Tx) error { return nil }
+
 func (mysqlFamily) analysis() []string {
 	return []string{"ANALYZE TABLE objects, owners, labels, streams"}
 }

@@ -82,6 +82,8 @@ func (sqlite) limitWork(context.Context, *Tx) error { return nil } // it stops w
 
 func (sqlite) ShareWork(context.Context, *Tx) error { return nil }
 
+func (sqlite) ReadInOrder(context.Context, *Tx) error { return nil }
+
 // analysis is needed, because SQLite never analyzes by itself.
 func (sqlite) analysis() []string { return []string{"PRAGMA analysis_limit = 1000", "ANALYZE"} }
 
