@@ -13,6 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/tripod-k8s/tripod/admin/view"
 	"github.com/tripod-k8s/tripod/local/process"
 	"github.com/tripod-k8s/tripod/local/up"
 )
@@ -37,11 +38,11 @@ func sixtyReplicas(t testing.TB, now time.Time, second int) []byte {
 		Number: int64(second), Time: now, Component: changed.Component, Replica: changed.Replica, Type: process.NotReady, Text: "not ready any more: waits for etcd",
 	}}
 	for a := range aggregators {
-		view := up.AggregatorView{Address: o.Processes[a].Address, Time: now, Connections: 100}
+		seen := view.Aggregator{Address: o.Processes[a].Address, Time: now, Connections: 100}
 		for n := range others {
 			p := &o.Processes[aggregators+n]
 			count := second * (n + 1)
-			r := up.ReplicaView{
+			r := view.Replica{
 				Backend: p.Component, Endpoint: strings.TrimPrefix(p.Address, "https://"), State: "serving", Requests: int64(count), InFlight: 3, Watches: 40,
 				Timed: uint64(count),
 			}
@@ -49,11 +50,11 @@ func sixtyReplicas(t testing.TB, now time.Time, second int) []byte {
 				r.State = "unready"
 			}
 			for k := range bounds {
-				r.Durations = append(r.Durations, up.Duration{Bound: float64(k + 1), Count: uint64(count)})
+				r.Durations = append(r.Durations, view.Duration{Bound: float64(k + 1), Count: uint64(count)})
 			}
-			view.Replicas = append(view.Replicas, r)
+			seen.Replicas = append(seen.Replicas, r)
 		}
-		o.Aggregators = append(o.Aggregators, view)
+		o.Aggregators = append(o.Aggregators, seen)
 	}
 	encoded, err := json.Marshal(o)
 	require.NoError(t, err)

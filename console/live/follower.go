@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/tripod-k8s/tripod/admin/view"
 	"github.com/tripod-k8s/tripod/internal/hop/addresses"
 	"github.com/tripod-k8s/tripod/local/names"
 	"github.com/tripod-k8s/tripod/local/process"
@@ -39,7 +40,7 @@ type Follower struct {
 	tried     time.Time
 	lastEvent int64
 	// ways are the last views of aggregators, by aggregator, backend and endpoint.
-	ways     map[way]up.ReplicaView
+	ways     map[way]view.Replica
 	counters map[string]*counters
 	ready    readiness
 	timeline timeline
@@ -51,7 +52,7 @@ type way struct{ aggregator, backend, endpoint string }
 // New returns a follower of the instance that a source describes.
 func New(source Source) *Follower {
 	return &Follower{
-		source: source, turn: make(chan struct{}, 1), ways: map[way]up.ReplicaView{}, counters: map[string]*counters{}, ready: readiness{},
+		source: source, turn: make(chan struct{}, 1), ways: map[way]view.Replica{}, counters: map[string]*counters{}, ready: readiness{},
 	}
 }
 
@@ -192,15 +193,15 @@ func (f *Follower) count(o *up.Observation, known directory) {
 			of(s.Replica).countOwn(n)
 		}
 	}
-	ways := map[way]up.ReplicaView{}
+	ways := map[way]view.Replica{}
 	for i := range o.Aggregators {
-		view := &o.Aggregators[i]
-		for k := range view.Replicas {
-			now := &view.Replicas[k]
+		from := &o.Aggregators[i]
+		for k := range from.Replicas {
+			now := &from.Replicas[k]
 			if len(ways) >= maxReplicas*len(o.Aggregators) {
 				break
 			}
-			w := way{view.Address, now.Backend, now.Endpoint}
+			w := way{from.Address, now.Backend, now.Endpoint}
 			ways[w] = *now
 			before, seen := f.ways[w]
 			if !seen {
@@ -208,7 +209,7 @@ func (f *Follower) count(o *up.Observation, known directory) {
 			}
 			name, _ := known.name(now.Backend, now.Endpoint)
 			of(name).addRequests(now, &before)
-			if sender := aggregators[view.Address]; sender != "" {
+			if sender := aggregators[from.Address]; sender != "" {
 				of(sender).addRequests(now, &before)
 			}
 		}
@@ -226,13 +227,13 @@ func (f *Follower) replicas(o *up.Observation, known directory) []Replica {
 	loads := map[string][2]int64{}
 	var others []Replica
 	for i := range o.Aggregators {
-		view := &o.Aggregators[i]
-		for k := range view.Replicas {
-			r := &view.Replicas[k]
+		from := &o.Aggregators[i]
+		for k := range from.Replicas {
+			r := &from.Replicas[k]
 			name, isProcess := known.name(r.Backend, r.Endpoint)
 			_, seen := loads[name]
 			loads[name] = [2]int64{loads[name][0] + r.InFlight, loads[name][1] + r.Watches}
-			loads[view.Address] = [2]int64{loads[view.Address][0] + r.InFlight, loads[view.Address][1] + r.Watches}
+			loads[from.Address] = [2]int64{loads[from.Address][0] + r.InFlight, loads[from.Address][1] + r.Watches}
 			if r.State != "" {
 				if states[name] == nil {
 					states[name] = map[State]int{}
