@@ -61,19 +61,28 @@ func statesOf(family *dto.MetricFamily, service string) (states []ReplicaState) 
 			states = append(states, ReplicaState{State: state, Count: count})
 		}
 	}
+	next, rank := Preferred(counts)
+	slices.SortFunc(states, func(a, b ReplicaState) int {
+		return cmp.Or(cmp.Compare(rank(a.State), rank(b.State)), cmp.Compare(a.State, b.State))
+	})
+	if len(states) > 0 && next != "" && states[0].State == next {
+		states[0].Candidate = true
+	}
+	return states
+}
+
+// Preferred returns the state whose replicas get the next requests, by the number of replicas in each, or none if an aggregator would use
+// a replica only because its checks may be wrong. Rank orders states by how an aggregator prefers them.
+func Preferred(counts map[string]int) (next string, rank func(state string) int) {
 	preference := upstream.States(func(state string) int { return counts[state] })
 	preference = preference[:slices.Index(preference, ejected)+1]
-	rank := func(s ReplicaState) int {
-		if at := slices.Index(preference, s.State); at >= 0 {
+	if at := slices.IndexFunc(preference, func(state string) bool { return counts[state] > 0 }); at >= 0 {
+		next = preference[at]
+	}
+	return next, func(state string) int {
+		if at := slices.Index(preference, state); at >= 0 {
 			return at
 		}
 		return len(preference)
 	}
-	slices.SortFunc(states, func(a, b ReplicaState) int {
-		return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(a.State, b.State))
-	})
-	if len(states) > 0 && rank(states[0]) < len(preference) {
-		states[0].Candidate = true
-	}
-	return states
 }

@@ -98,7 +98,7 @@ func replicaIn(t *testing.T, p *Picture, name string) Replica {
 func TestCountersBecomeRates(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		i := newInstance()
-		f := New(i.observe)
+		f := New(Instance(i.observe))
 		p := next(t, f, nil)
 		assert.Equal(t, Number{}, p.Rate, "nothing to compare with")
 		assert.Equal(t, known(5), p.Connections)
@@ -140,7 +140,7 @@ func TestCountersBecomeRates(t *testing.T) {
 func TestARequestForAPictureWaitsForTheNextOne(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		i := newInstance()
-		f := New(i.observe)
+		f := New(Instance(i.observe))
 		first := next(t, f, nil)
 		assert.Same(t, first, next(t, f, nil), "another page, in the same second")
 		began := time.Now()
@@ -172,10 +172,13 @@ func TestAnInstanceThatEndsLeavesItsLastPicture(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		i := newInstance()
 		i.failure = errors.New("no instance runs")
-		f := New(i.observe)
+		f := New(Instance(i.observe))
 		_, err := f.Next(t.Context(), 0)
 		assert.ErrorIs(t, err, i.failure)
 		i.failure = nil
+		_, err = f.Next(t.Context(), 0)
+		assert.Error(t, err, "failures are not asked about more often, either")
+		time.Sleep(interval)
 		before := next(t, f, nil)
 		i.failure = errors.New("no instance runs")
 		after := next(t, f, before)
@@ -189,7 +192,7 @@ func TestAnInstanceThatEndsLeavesItsLastPicture(t *testing.T) {
 func TestATimelineHasStatesAndEvents(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		i := newInstance()
-		f := New(i.observe)
+		f := New(Instance(i.observe))
 		p := next(t, f, nil)
 		states := func() (all []State) {
 			for _, lane := range p.Lanes {
@@ -247,7 +250,7 @@ func TestATimelineHasStatesAndEvents(t *testing.T) {
 func TestTheMemoryOfAFollowerIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		i := newInstance()
-		f := New(i.observe)
+		f := New(Instance(i.observe))
 		var p *Picture
 		for turn := range 200 {
 			i.observation.Events = nil
@@ -303,7 +306,7 @@ func TestReplicasWithoutAProcessAreThoseOfAggregators(t *testing.T) {
 		i.observation.Aggregators[0].Replicas = append(i.observation.Aggregators[0].Replicas,
 			view.Replica{Backend: "v1.wardle.example.com", Endpoint: "192.0.2.1:443", State: "ejected", Watches: 2})
 		i.observation.Differences = []string{"core at 127.0.0.1:2: the gate X is on"}
-		p := next(t, New(i.observe), nil)
+		p := next(t, New(Instance(i.observe)), nil)
 		other := replicaIn(t, p, "v1.wardle.example.com at 192.0.2.1:443")
 		assert.Equal(t, State("ejected"), other.State)
 		assert.Equal(t, -1, other.Restarts)

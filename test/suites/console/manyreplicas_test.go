@@ -64,7 +64,7 @@ func manyReplicas() func(context.Context, int64) (*up.Observation, error) {
 func TestAPageOfManyReplicasStaysBounded(t *testing.T) {
 	path := requireChromium(t)
 	ctx, stop := context.WithCancel(t.Context())
-	server, err := served.Listen(ctx, served.Options{Config: fleet.Admin(), Used: func(string) {}, Services: manyReplicas()})
+	server, err := served.Listen(ctx, served.Options{Config: fleet.Admin(), Used: func(string) {}, Instance: manyReplicas()})
 	require.NoError(t, err)
 	ended := make(chan error, 1)
 	go func() { ended <- server.Serve(ctx) }()
