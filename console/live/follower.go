@@ -306,6 +306,9 @@ func (f *Follower) replicaOf(s *process.Status, o *up.Observation, states map[st
 		Memory: Number{float64(s.ResidentMemoryBytes), s.ResidentMemoryBytes > 0},
 	}
 	r.State, r.Why = stateOf(s, states[s.Replica], f.ready.note(s))
+	if s.PID != 0 && len(states[s.Replica]) == 0 && f.timeline.last(s.Replica) == Draining { // it is asked to stop, and no aggregator uses it
+		r.State = Draining
+	}
 	if s.PID != 0 {
 		r.Started = s.StartTime
 	}

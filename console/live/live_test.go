@@ -234,6 +234,18 @@ func TestATimelineHasStatesAndEvents(t *testing.T) {
 		}
 		assert.Equal(t, []string{"core-0 returning → serving", "core-0 starting", "core-0 died", "core-0 serving → draining"}, texts)
 
+		// A replica that stops because it is not used any more has no view of an aggregator.
+		stops := i.observation.Aggregators[0].Replicas
+		i.observation.Aggregators[0].Replicas = stops[1:]
+		i.observation.Events = []up.Event{{Number: 9, Time: time.Now(), Component: "core", Replica: "core-0", Type: process.Stopping, Text: "stopping"}}
+		i.observation.LastEvent = 9
+		p = next(t, f, p)
+		i.observation.Events = nil
+		p = next(t, f, p)
+		assert.Equal(t, Draining, replicaIn(t, p, "core-0").State)
+		assert.Equal(t, []State{Serving, Draining, Gone, Returning, Serving, Draining}, states())
+		i.observation.Aggregators[0].Replicas = stops
+
 		// A replica that is removed is gone, and forgotten later.
 		i.observation.Processes = append(i.observation.Processes[:1], i.observation.Processes[2:]...)
 		i.observation.Aggregators[0].Replicas = i.observation.Aggregators[0].Replicas[1:]

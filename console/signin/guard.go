@@ -48,8 +48,8 @@ const (
 	// refusalsLogged is how many failures to sign in the log has at once, and then one every refusalInterval.
 	refusalsLogged  = 20
 	refusalInterval = time.Second
-	// maxFollowers is how many sessions follow services at once, and maxFollowersOfUser how many of a user. A follower that has seen 200 replicas
-	// for 15 minutes takes 2 MiB.
+	// maxFollowers is how many sessions follow services at once, and maxFollowersOfUser how many of a user. A follower takes 3 MiB after 15
+	// minutes with 200 replicas that change twice a minute.
 	maxFollowers       = 64
 	maxFollowersOfUser = 4
 )
