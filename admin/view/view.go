@@ -89,7 +89,7 @@ type Duration struct {
 
 // Process is what an aggregator publishes about its own process. Numbers are 0 if unknown.
 type Process struct {
-	// Started tells aggregators apart, to a hundredth of a second.
+	// Started distinguishes aggregators, to a hundredth of a second.
 	Started             time.Time `json:"started"`
 	Version             string    `json:"version"`
 	CPUSeconds          float64   `json:"cpuSeconds"`

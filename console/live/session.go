@@ -53,7 +53,7 @@ func (r *Room) free(user string) {
 }
 
 // Session has a follower for the pages of one session. It begins with a page, and ends when no page has asked for it for a minute, or with
-// the session. Nothing stays of it. No other session gets its pictures, so nobody sees what another user may read.
+// the session. Nothing stays of it. No other session gets its pictures, so no user sees what another one may read.
 type Session struct {
 	source Source
 	room   *Room
