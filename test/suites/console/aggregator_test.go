@@ -81,6 +81,7 @@ func TestServicesOfAnyClusterAreTheViewOfAnAggregator(t *testing.T) {
 	require.Len(t, shown, 2)
 	assert.Contains(t, shown[0], "serving", "the candidate")
 	assert.Contains(t, shown[1], "frozen")
+	b.examine("explain-of-a-cluster")
 	b.visit("services")
 	send(syscall.SIGCONT)
 	b.shows("it goes on", of("card", first)+".good", containing("serving"))
