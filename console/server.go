@@ -40,8 +40,8 @@ type Options struct {
 	Port int
 	// Used gets the next address for a browser when the one before was used.
 	Used func(address string)
-	// Services observes the instance on this machine. It is nil if there is none.
-	Services live.Source
+	// Instance observes the instance on this machine. It is nil for any other cluster.
+	Instance live.Instance
 }
 
 // Server is a console that has its port.
@@ -62,7 +62,7 @@ func Listen(ctx context.Context, options Options) (*Server, error) {
 		return nil, fmt.Errorf("cannot serve the console: %w; --port 0 takes a free port", err)
 	}
 	guard := access.New(listener.Addr().String(), options.Used)
-	shown := access.NewPlaces(maxRequests, maxConnections).Bound(pages.New(client, pages.Options{Services: options.Services}))
+	shown := access.NewPlaces(maxRequests, maxConnections).Bound(pages.New(client, pages.Options{Instance: options.Instance}))
 	return &Server{listener: netutil.LimitListener(listener, maxConnections), guard: guard, server: newHTTPServer(guard.Wrap(shown))}, nil
 }
 

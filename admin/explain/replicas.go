@@ -7,24 +7,15 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"io"
 	"slices"
 
 	dto "github.com/prometheus/client_model/go"
-	"github.com/prometheus/common/expfmt"
-	"github.com/prometheus/common/model"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/kubernetes"
 
+	"github.com/tripod-k8s/tripod/admin/view"
 	"github.com/tripod-k8s/tripod/services/aggregator/upstream"
-)
-
-const (
-	// maxMetrics bounds the metrics of an aggregator.
-	maxMetrics = 32 << 20
-	// endpoints is the metric of an aggregator with the states of replicas.
-	endpoints = "tripod_backend_endpoints"
 )
 
 // ejected is the last state in which a replica may get requests because it serves. Those of later states get some only because the checks
@@ -42,51 +33,56 @@ type ReplicaState struct {
 // Replicas returns the states of the replicas of a service in the view of the aggregator that answers, which needs the right to read its
 // metrics. Without it, note says where the states are. A request to several aggregators may be answered by another one.
 func Replicas(ctx context.Context, client kubernetes.Interface, service string) (states []ReplicaState, note string, err error) {
-	stream, err := client.Discovery().RESTClient().Get().AbsPath("/metrics").Stream(ctx)
+	stream, err := client.Discovery().RESTClient().Get().AbsPath("/metrics").Param("name[]", view.Endpoints).Stream(ctx)
 	switch {
 	case apierrors.IsForbidden(err):
-		return nil, "You may not read /metrics of the aggregator, whose " + endpoints + " has the states of replicas.", nil
+		return nil, "You may not read /metrics of the aggregator, whose " + view.Endpoints + " has the states of replicas.", nil
 	case err != nil:
 		return nil, "", fmt.Errorf("cannot read the metrics of the aggregator: %w", err)
 	}
 	defer stream.Close() //nolint:errcheck // it was only read
-	parser := expfmt.NewTextParser(model.UTF8Validation)
-	families, err := parser.TextToMetricFamilies(io.LimitReader(stream, maxMetrics))
+	families, err := view.Families(stream, view.Endpoints)
 	if err != nil {
 		return nil, "", fmt.Errorf("cannot read the metrics of the aggregator: %w", err)
 	}
-	if families[endpoints] == nil {
-		return nil, "The API server has no metric " + endpoints + ", as aggregators of Tripod do.", nil
+	if families[view.Endpoints] == nil {
+		return nil, "The API server has no metric " + view.Endpoints + ", as aggregators of Tripod do.", nil
 	}
-	return statesOf(families[endpoints], service), "", nil
+	return statesOf(families[view.Endpoints], service), "", nil
 }
 
 // statesOf returns the states that a service has replicas in, in the order in which the aggregator prefers them.
 func statesOf(family *dto.MetricFamily, service string) (states []ReplicaState) {
 	counts := map[string]int{}
 	for _, metric := range family.GetMetric() {
-		labels := map[string]string{}
-		for _, label := range metric.GetLabel() {
-			labels[label.GetName()] = label.GetValue()
-		}
-		if count := int(metric.GetGauge().GetValue()); labels["backend"] == service && count > 0 {
-			counts[labels["state"]] = count
-			states = append(states, ReplicaState{State: labels["state"], Count: count})
+		state, count := view.Label(metric, view.State), int(metric.GetGauge().GetValue())
+		if view.Label(metric, view.Backend) == service && count > 0 {
+			counts[state] = count
+			states = append(states, ReplicaState{State: state, Count: count})
 		}
 	}
+	next, rank := Preferred(counts)
+	slices.SortFunc(states, func(a, b ReplicaState) int {
+		return cmp.Or(cmp.Compare(rank(a.State), rank(b.State)), cmp.Compare(a.State, b.State))
+	})
+	if len(states) > 0 && next != "" && states[0].State == next {
+		states[0].Candidate = true
+	}
+	return states
+}
+
+// Preferred returns the state whose replicas get the next requests, by the number of replicas in each, or none if an aggregator would use
+// a replica only because its checks may be wrong. Rank orders states by how an aggregator prefers them.
+func Preferred(counts map[string]int) (next string, rank func(state string) int) {
 	preference := upstream.States(func(state string) int { return counts[state] })
 	preference = preference[:slices.Index(preference, ejected)+1]
-	rank := func(s ReplicaState) int {
-		if at := slices.Index(preference, s.State); at >= 0 {
+	if at := slices.IndexFunc(preference, func(state string) bool { return counts[state] > 0 }); at >= 0 {
+		next = preference[at]
+	}
+	return next, func(state string) int {
+		if at := slices.Index(preference, state); at >= 0 {
 			return at
 		}
 		return len(preference)
 	}
-	slices.SortFunc(states, func(a, b ReplicaState) int {
-		return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(a.State, b.State))
-	})
-	if len(states) > 0 && rank(states[0]) < len(preference) {
-		states[0].Candidate = true
-	}
-	return states
 }

@@ -44,7 +44,7 @@ The cluster is the one that ` + "`tripod kubectl`" + ` uses, or that of --kubeco
 			}
 			options := console.Options{Config: config, Port: port, Used: nextAddress(cmd.OutOrStdout())}
 			if kubeconfig == "" && os.Getenv(clientcmd.RecommendedConfigPathEnvVar) == up.DataDir(up.DefaultDataDir()).Kubeconfig() {
-				options.Services = servicesOf(up.DataDir(up.DefaultDataDir()))
+				options.Instance = instanceOf(up.DataDir(up.DefaultDataDir()))
 			}
 			ctx, stop := untilSignal(cmd.Context())
 			defer stop()
@@ -101,7 +101,7 @@ func nextAddress(out io.Writer) func(string) {
 	return func(address string) { fmt.Fprintln(out, "Signed in. Another browser can use", address) }
 }
 
-func servicesOf(dir up.DataDir) live.Source {
+func instanceOf(dir up.DataDir) live.Instance {
 	return func(ctx context.Context, after int64) (*up.Observation, error) { return up.Observe(ctx, dir, after) }
 }
 
@@ -117,7 +117,7 @@ func (c *consoleBeside) start(ctx context.Context, dir up.DataDir) (string, erro
 	if err != nil {
 		return "", err
 	}
-	server, err := console.Listen(ctx, console.Options{Config: config, Used: nextAddress(c.out), Services: servicesOf(dir)})
+	server, err := console.Listen(ctx, console.Options{Config: config, Used: nextAddress(c.out), Instance: instanceOf(dir)})
 	if err != nil {
 		return "", err
 	}

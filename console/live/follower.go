@@ -5,41 +5,44 @@ package live
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"strings"
 	"time"
 
-	"github.com/tripod-k8s/tripod/internal/hop/addresses"
-	"github.com/tripod-k8s/tripod/local/names"
+	"github.com/tripod-k8s/tripod/admin/view"
 	"github.com/tripod-k8s/tripod/local/process"
 	"github.com/tripod-k8s/tripod/local/up"
 	"github.com/tripod-k8s/tripod/services/list"
 )
 
 const (
-	// interval is the time between two pictures.
-	interval = time.Second
 	// pause is the time without requests after which the follower begins to watch anew.
 	pause = 10 * time.Second
 	// maxReplicas bounds what is remembered.
 	maxReplicas = 500
 )
 
-// Source returns the state of an instance, with the events after a number.
-type Source func(ctx context.Context, after int64) (*up.Observation, error)
-
-// Follower follows an instance while pages ask for pictures.
+// Follower follows a source while pages ask for pictures.
 type Follower struct {
 	source Source
 	// turn is taken by the one who uses the rest.
 	turn chan struct{}
 
 	picture *Picture
-	// tried is when the source was asked last.
+	// failure is why there is no picture.
+	failure error
+	// tried is when the source was asked last, and every the time until the next question.
 	tried     time.Time
+	every     time.Duration
 	lastEvent int64
+	// view is set if the source is one aggregator.
+	view *View
+	// usedCPU is the processor time of that aggregator, and noted when the timeline last named a change of it.
+	usedCPU float64
+	noted   time.Time
 	// ways are the last views of aggregators, by aggregator, backend and endpoint.
-	ways     map[way]up.ReplicaView
+	ways     map[way]view.Replica
 	counters map[string]*counters
 	ready    readiness
 	timeline timeline
@@ -48,15 +51,20 @@ type Follower struct {
 // way is from an aggregator to a replica.
 type way struct{ aggregator, backend, endpoint string }
 
-// New returns a follower of the instance that a source describes.
+// New returns a follower of a source.
 func New(source Source) *Follower {
-	return &Follower{
-		source: source, turn: make(chan struct{}, 1), ways: map[way]up.ReplicaView{}, counters: map[string]*counters{}, ready: readiness{},
-	}
+	f := &Follower{source: source, turn: make(chan struct{}, 1)}
+	f.restart()
+	return f
 }
 
-// Next returns a picture that is not older than a second, and has another version than the one that the caller has. It waits for that. The
-// error is that of the source if there is no picture yet, or that of the context.
+// restart forgets what counters were, so that rates begin anew.
+func (f *Follower) restart() {
+	f.ways, f.counters, f.ready = map[way]view.Replica{}, map[string]*counters{}, readiness{}
+}
+
+// Next returns a picture that is not older than the interval of the source, and has another version than the one that the caller has. It
+// waits for that. The error is that of the source if there is no picture, or that of the context.
 func (f *Follower) Next(ctx context.Context, known int64) (*Picture, error) {
 	for {
 		select {
@@ -64,14 +72,14 @@ func (f *Follower) Next(ctx context.Context, known int64) (*Picture, error) {
 		case <-ctx.Done():
 			return nil, ctx.Err()
 		}
-		picture, wait := f.picture, interval-time.Since(f.tried)
-		if picture == nil || wait <= 0 {
+		picture, failure, wait := f.picture, f.failure, f.every-time.Since(f.tried)
+		if wait <= 0 {
 			defer func() { <-f.turn }()
 			return f.observe(ctx)
 		}
 		<-f.turn // a page that has no picture yet does not wait for those that have
-		if picture.Version != known {
-			return picture, nil
+		if picture == nil || picture.Version != known {
+			return picture, failure
 		}
 		select {
 		case <-time.After(wait):
@@ -83,23 +91,36 @@ func (f *Follower) Next(ctx context.Context, known int64) (*Picture, error) {
 
 // observe asks the source. The caller has the turn.
 func (f *Follower) observe(ctx context.Context) (*Picture, error) {
-	observation, err := f.source(ctx, f.lastEvent)
-	if ctx.Err() != nil {
+	observation, err := f.source.Observe(ctx, f.lastEvent)
+	if errors.Is(err, context.Canceled) && ctx.Err() != nil {
 		return nil, ctx.Err()
 	}
-	watched := time.Since(f.tried) < pause
-	f.tried = time.Now()
-	if err != nil {
-		if f.picture == nil {
-			return nil, err
-		}
+	watched := time.Since(f.tried) < max(pause, 3*f.every)
+	f.tried, f.every = time.Now(), f.source.Interval()
+	switch {
+	case err == nil:
+		f.failure = nil
+		f.paint(observation, watched)
+	case errors.Is(err, ErrRefused): // the user may not see earlier pictures any more, either
+		f.picture, f.failure, f.view, f.timeline = nil, err, nil, timeline{}
+		f.restart()
+	case f.picture == nil:
+		f.failure = err
+	default:
 		again := *f.picture
-		again.Version, again.Failure = again.Version+1, err.Error()
+		again.Version, again.Failure, again.Every = again.Version+1, Bounded(err.Error()), f.every
 		f.picture = &again
-		return f.picture, nil
 	}
-	f.paint(observation, watched)
-	return f.picture, nil
+	return f.picture, f.failure
+}
+
+// Bounded returns the begin of a text that a server may have written.
+func Bounded(text string) string {
+	const most = 500
+	if len(text) <= most {
+		return text
+	}
+	return strings.ToValidUTF8(text[:most], "") + "..."
 }
 
 // paint makes the next picture.
@@ -111,6 +132,8 @@ func (f *Follower) paint(o *up.Observation, watched bool) {
 			p.Since = f.picture.Since
 		}
 	}
+	f.recognise(o)
+	p.View, p.Every, p.Over = f.view, f.every, f.over()
 	known := directoryOf(o.Processes)
 	f.count(o, known)
 	if o.LastEvent < f.lastEvent { // another instance, which has begun anew
@@ -145,10 +168,31 @@ func (f *Follower) paint(o *up.Observation, watched bool) {
 	f.picture = p
 }
 
+// recognise finds out whether the view is that of another aggregator than before. It may count less or more, so nothing of the two can be
+// compared. An aggregator has a start, and processor time that only grows.
+func (f *Follower) recognise(o *up.Observation) {
+	if len(o.Aggregators) != 1 || o.Aggregators[0].Process == nil {
+		return
+	}
+	now, before := o.Aggregators[0].Process, f.view
+	if before == nil || !before.Started.Equal(now.Started) || now.CPUSeconds < f.usedCPU {
+		f.view = &View{Started: now.Started, Version: now.Version, Since: o.Time, Others: before != nil}
+		f.restart()
+		if before != nil && o.Time.Sub(f.noted) > time.Minute { // a proxy may change between two of them all the time
+			f.noted = o.Time
+			f.timeline.note(o.Time, list.Aggregator, "another one answers")
+		}
+	}
+	f.usedCPU = now.CPUSeconds
+}
+
+// over is the time over which requests are counted: that of two intervals at least.
+func (f *Follower) over() time.Duration { return max(rateOver, 2*f.every+time.Second) }
+
 // began returns when a replica got its state. The instance has sent all events of the time that the timeline covers. So a process without
 // an event has been ready for so long.
 func (f *Follower) began(r *Replica, now time.Time) time.Time {
-	if f.timeline.seen(r.Name) || r.State.Kind() != Good || r.Started.IsZero() {
+	if f.timeline.seen(r.Name) || r.State.Kind() != Good || r.Started.IsZero() || f.view != nil {
 		return now
 	}
 	return later(r.Started, now.Add(-Covers))
@@ -192,23 +236,23 @@ func (f *Follower) count(o *up.Observation, known directory) {
 			of(s.Replica).countOwn(n)
 		}
 	}
-	ways := map[way]up.ReplicaView{}
+	ways := map[way]view.Replica{}
 	for i := range o.Aggregators {
-		view := &o.Aggregators[i]
-		for k := range view.Replicas {
-			now := &view.Replicas[k]
+		from := &o.Aggregators[i]
+		for k := range from.Replicas {
+			now := &from.Replicas[k]
 			if len(ways) >= maxReplicas*len(o.Aggregators) {
 				break
 			}
-			w := way{view.Address, now.Backend, now.Endpoint}
+			w := way{from.Address, now.Backend, now.Endpoint}
 			ways[w] = *now
 			before, seen := f.ways[w]
-			if !seen {
+			if !seen || f.view != nil && now.Requests < before.Requests {
 				before = *now // how much of it is new is not known
 			}
 			name, _ := known.name(now.Backend, now.Endpoint)
 			of(name).addRequests(now, &before)
-			if sender := aggregators[view.Address]; sender != "" {
+			if sender := aggregators[from.Address]; sender != "" {
 				of(sender).addRequests(now, &before)
 			}
 		}
@@ -226,13 +270,13 @@ func (f *Follower) replicas(o *up.Observation, known directory) []Replica {
 	loads := map[string][2]int64{}
 	var others []Replica
 	for i := range o.Aggregators {
-		view := &o.Aggregators[i]
-		for k := range view.Replicas {
-			r := &view.Replicas[k]
+		from := &o.Aggregators[i]
+		for k := range from.Replicas {
+			r := &from.Replicas[k]
 			name, isProcess := known.name(r.Backend, r.Endpoint)
 			_, seen := loads[name]
 			loads[name] = [2]int64{loads[name][0] + r.InFlight, loads[name][1] + r.Watches}
-			loads[view.Address] = [2]int64{loads[view.Address][0] + r.InFlight, loads[view.Address][1] + r.Watches}
+			loads[from.Address] = [2]int64{loads[from.Address][0] + r.InFlight, loads[from.Address][1] + r.Watches}
 			if r.State != "" {
 				if states[name] == nil {
 					states[name] = map[State]int{}
@@ -249,7 +293,7 @@ func (f *Follower) replicas(o *up.Observation, known directory) []Replica {
 	}
 	for _, r := range others {
 		r.State, r.Why = stateOf(nil, states[r.Name], true)
-		f.addNumbers(&r, loads[r.Name], true, rateOver)
+		f.addNumbers(&r, loads[r.Name], true, f.over())
 		all = append(all, r)
 	}
 	return all[:min(len(all), maxReplicas)]
@@ -262,6 +306,9 @@ func (f *Follower) replicaOf(s *process.Status, o *up.Observation, states map[st
 		Memory: Number{float64(s.ResidentMemoryBytes), s.ResidentMemoryBytes > 0},
 	}
 	r.State, r.Why = stateOf(s, states[s.Replica], f.ready.note(s))
+	if s.PID != 0 && len(states[s.Replica]) == 0 && f.timeline.last(s.Replica) == Draining { // it is asked to stop, and no aggregator uses it
+		r.State = Draining
+	}
 	if s.PID != 0 {
 		r.Started = s.StartTime
 	}
@@ -269,7 +316,7 @@ func (f *Follower) replicaOf(s *process.Status, o *up.Observation, states map[st
 	if s.Component == list.Aggregator {
 		load, isServed = loads[s.Address]
 	}
-	over := rateOver
+	over := f.over()
 	if _, isEtcd := o.EtcdRequests[s.Address]; isEtcd {
 		over = rareRateOver
 		f.addNumbers(&r, load, true, over)
@@ -308,62 +355,4 @@ func (f *Follower) addNumbers(r *Replica, load [2]int64, counted bool, over time
 		r.Rate, r.P99 = rate, c.p99()
 		r.InFlight, r.Watches = known(float64(load[0])), known(float64(load[1]))
 	}
-}
-
-// add puts a replica into its service.
-func (p *Picture) add(r Replica) {
-	at := slices.IndexFunc(p.Services, func(s Service) bool { return s.Name == r.Service })
-	if at < 0 {
-		at = len(p.Services)
-		p.Services = append(p.Services, Service{Name: r.Service})
-	}
-	p.Services[at].Replicas = append(p.Services[at].Replicas, r)
-}
-
-// complete sums up, and sorts services as a request meets them.
-func (p *Picture) complete(o *up.Observation) {
-	slices.SortStableFunc(p.Services, func(a, b Service) int { return floorOf(a.Name) - floorOf(b.Name) })
-	for i := range p.Services {
-		s := &p.Services[i]
-		for k := range s.Replicas {
-			r := &s.Replicas[k]
-			if r.Rate.Known {
-				s.Rate = known(s.Rate.Value + r.Rate.Value)
-			}
-			if r.State.Kind() == Good {
-				s.Serving++
-			}
-		}
-		for k := range s.Replicas {
-			if r := &s.Replicas[k]; r.Rate.Known && s.Rate.Value > 0 {
-				r.Share = known(r.Rate.Value / s.Rate.Value)
-			}
-		}
-		if s.Name == list.Aggregator {
-			p.Rate = s.Rate
-		}
-	}
-	for i := range o.Aggregators {
-		p.Connections = known(p.Connections.Value + float64(o.Aggregators[i].Connections))
-	}
-}
-
-// floorOf returns the place of a process on the way of a request: services of Tripod, from the aggregators down, all others, and etcd.
-func floorOf(name string) int {
-	services := list.Names()
-	switch at := slices.Index(services, ServiceOf(name)); {
-	case at >= 0:
-		return at
-	case name == names.Etcd:
-		return len(services) + 1
-	}
-	return len(services)
-}
-
-// ServiceOf returns the service whose program a process runs: extensions for a partition of it.
-func ServiceOf(name string) string {
-	if _, isPartition := addresses.PartitionOf(name); isPartition {
-		return list.Extensions
-	}
-	return name
 }

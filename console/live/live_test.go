@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -17,6 +18,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/tripod-k8s/tripod/admin/view"
 	"github.com/tripod-k8s/tripod/local/process"
 	"github.com/tripod-k8s/tripod/local/up"
 )
@@ -44,7 +46,7 @@ func newInstance() *instance {
 			running("etcd", 0, "https://127.0.0.1:2379"), running("core", 0, "https://127.0.0.1:1"), running("core", 1, "https://127.0.0.1:2"),
 			running("aggregator", 0, aggregator),
 		},
-		Aggregators: []up.AggregatorView{{Address: aggregator, Connections: 5, Replicas: []up.ReplicaView{
+		Aggregators: []view.Aggregator{{Address: aggregator, Connections: 5, Replicas: []view.Replica{
 			{Backend: "core", Endpoint: "127.0.0.1:1", State: "serving", InFlight: 1, Watches: 7},
 			{Backend: "core", Endpoint: "127.0.0.1:2", State: "serving", InFlight: 2, Watches: 8},
 		}}},
@@ -61,9 +63,9 @@ func (i *instance) observe(_ context.Context, after int64) (*up.Observation, err
 	o := i.observation
 	o.Time = time.Now()
 	o.Aggregators = nil
-	for _, view := range i.observation.Aggregators {
-		view.Replicas = append([]up.ReplicaView{}, view.Replicas...)
-		o.Aggregators = append(o.Aggregators, view)
+	for _, seen := range i.observation.Aggregators {
+		seen.Replicas = slices.Clone(seen.Replicas)
+		o.Aggregators = append(o.Aggregators, seen)
 	}
 	return &o, nil
 }
@@ -96,15 +98,15 @@ func replicaIn(t *testing.T, p *Picture, name string) Replica {
 func TestCountersBecomeRates(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		i := newInstance()
-		f := New(i.observe)
+		f := New(Instance(i.observe))
 		p := next(t, f, nil)
 		assert.Equal(t, Number{}, p.Rate, "nothing to compare with")
 		assert.Equal(t, known(5), p.Connections)
 		for range 4 {
 			one, two := &i.observation.Aggregators[0].Replicas[0], &i.observation.Aggregators[0].Replicas[1]
 			one.Requests, two.Requests = one.Requests+30, two.Requests+10
-			one.Timed, one.Durations = one.Timed+30, []up.Duration{{Bound: 0.01, Count: one.Timed / 2}, {Bound: 0.5, Count: one.Timed + 30}}
-			two.Timed, two.Durations = two.Timed+10, []up.Duration{{Bound: 0.01, Count: 0}, {Bound: 0.5, Count: 0}}
+			one.Timed, one.Durations = one.Timed+30, []view.Duration{{Bound: 0.01, Count: one.Timed / 2}, {Bound: 0.5, Count: one.Timed + 30}}
+			two.Timed, two.Durations = two.Timed+10, []view.Duration{{Bound: 0.01, Count: 0}, {Bound: 0.5, Count: 0}}
 			i.observation.EtcdRequests["https://127.0.0.1:2379"] += 50
 			i.observation.Processes[1].CPUSeconds += 0.25
 			p = next(t, f, p)
@@ -123,8 +125,8 @@ func TestCountersBecomeRates(t *testing.T) {
 		assert.Equal(t, []string{"aggregator", "core", "etcd"}, []string{p.Services[0].Name, p.Services[1].Name, p.Services[2].Name})
 
 		// An aggregator that starts anew counts from 0, and so does a process.
-		view := &i.observation.Aggregators[0].Replicas[0]
-		view.Requests, view.Timed, view.Durations = 5, 5, nil
+		first := &i.observation.Aggregators[0].Replicas[0]
+		first.Requests, first.Timed, first.Durations = 5, 5, nil
 		i.observation.Processes[1].PID, i.observation.Processes[1].CPUSeconds = 99, 0.1
 		p = next(t, f, p)
 		one = replicaIn(t, p, "core-0")
@@ -138,7 +140,7 @@ func TestCountersBecomeRates(t *testing.T) {
 func TestARequestForAPictureWaitsForTheNextOne(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		i := newInstance()
-		f := New(i.observe)
+		f := New(Instance(i.observe))
 		first := next(t, f, nil)
 		assert.Same(t, first, next(t, f, nil), "another page, in the same second")
 		began := time.Now()
@@ -170,10 +172,13 @@ func TestAnInstanceThatEndsLeavesItsLastPicture(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		i := newInstance()
 		i.failure = errors.New("no instance runs")
-		f := New(i.observe)
+		f := New(Instance(i.observe))
 		_, err := f.Next(t.Context(), 0)
 		assert.ErrorIs(t, err, i.failure)
 		i.failure = nil
+		_, err = f.Next(t.Context(), 0)
+		assert.Error(t, err, "failures are not asked about more often, either")
+		time.Sleep(interval)
 		before := next(t, f, nil)
 		i.failure = errors.New("no instance runs")
 		after := next(t, f, before)
@@ -187,7 +192,7 @@ func TestAnInstanceThatEndsLeavesItsLastPicture(t *testing.T) {
 func TestATimelineHasStatesAndEvents(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		i := newInstance()
-		f := New(i.observe)
+		f := New(Instance(i.observe))
 		p := next(t, f, nil)
 		states := func() (all []State) {
 			for _, lane := range p.Lanes {
@@ -201,15 +206,15 @@ func TestATimelineHasStatesAndEvents(t *testing.T) {
 		}
 		assert.Equal(t, []State{Serving}, states())
 		assert.Equal(t, p.At.Add(-Covers), replicaIn(t, p, "core-0").Since, "there was no event for so long")
-		view, process0 := &i.observation.Aggregators[0].Replicas[0], &i.observation.Processes[1]
-		view.State = "draining"
+		first, process0 := &i.observation.Aggregators[0].Replicas[0], &i.observation.Processes[1]
+		first.State = "draining"
 		p = next(t, f, p)
 		assert.Equal(t, "serving → draining", p.Changes[0].Text)
 		assert.Equal(t, p.At, replicaIn(t, p, "core-0").Since)
 
 		i.observation.Events = []up.Event{{Number: 7, Time: time.Now(), Component: "core", Replica: "core-0", Type: process.Exited, Text: "died"}}
 		i.observation.LastEvent = 7
-		process0.PID, process0.Ready, process0.Message, view.State = 0, false, "restarts in 0.5s", "refusing"
+		process0.PID, process0.Ready, process0.Message, first.State = 0, false, "restarts in 0.5s", "refusing"
 		p = next(t, f, p)
 		gone := replicaIn(t, p, "core-0")
 		assert.Equal(t, Gone, gone.State)
@@ -220,7 +225,7 @@ func TestATimelineHasStatesAndEvents(t *testing.T) {
 		p = next(t, f, p)
 		assert.EqualValues(t, 7, i.after, "only later events")
 		assert.Equal(t, Returning, replicaIn(t, p, "core-0").State)
-		i.observation.Events, process0.Ready, process0.Message, view.State = nil, true, "", "serving"
+		i.observation.Events, process0.Ready, process0.Message, first.State = nil, true, "", "serving"
 		p = next(t, f, p)
 		assert.Equal(t, []State{Serving, Draining, Gone, Returning, Serving}, states())
 		var texts []string
@@ -228,6 +233,18 @@ func TestATimelineHasStatesAndEvents(t *testing.T) {
 			texts = append(texts, change.Replica+" "+change.Text)
 		}
 		assert.Equal(t, []string{"core-0 returning → serving", "core-0 starting", "core-0 died", "core-0 serving → draining"}, texts)
+
+		// A replica that stops because it is not used any more has no view of an aggregator.
+		stops := i.observation.Aggregators[0].Replicas
+		i.observation.Aggregators[0].Replicas = stops[1:]
+		i.observation.Events = []up.Event{{Number: 9, Time: time.Now(), Component: "core", Replica: "core-0", Type: process.Stopping, Text: "stopping"}}
+		i.observation.LastEvent = 9
+		p = next(t, f, p)
+		i.observation.Events = nil
+		p = next(t, f, p)
+		assert.Equal(t, Draining, replicaIn(t, p, "core-0").State)
+		assert.Equal(t, []State{Serving, Draining, Gone, Returning, Serving, Draining}, states())
+		i.observation.Aggregators[0].Replicas = stops
 
 		// A replica that is removed is gone, and forgotten later.
 		i.observation.Processes = append(i.observation.Processes[:1], i.observation.Processes[2:]...)
@@ -245,7 +262,7 @@ func TestATimelineHasStatesAndEvents(t *testing.T) {
 func TestTheMemoryOfAFollowerIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		i := newInstance()
-		f := New(i.observe)
+		f := New(Instance(i.observe))
 		var p *Picture
 		for turn := range 200 {
 			i.observation.Events = nil
@@ -299,9 +316,9 @@ func TestReplicasWithoutAProcessAreThoseOfAggregators(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		i := newInstance()
 		i.observation.Aggregators[0].Replicas = append(i.observation.Aggregators[0].Replicas,
-			up.ReplicaView{Backend: "v1.wardle.example.com", Endpoint: "192.0.2.1:443", State: "ejected", Watches: 2})
+			view.Replica{Backend: "v1.wardle.example.com", Endpoint: "192.0.2.1:443", State: "ejected", Watches: 2})
 		i.observation.Differences = []string{"core at 127.0.0.1:2: the gate X is on"}
-		p := next(t, New(i.observe), nil)
+		p := next(t, New(Instance(i.observe)), nil)
 		other := replicaIn(t, p, "v1.wardle.example.com at 192.0.2.1:443")
 		assert.Equal(t, State("ejected"), other.State)
 		assert.Equal(t, -1, other.Restarts)

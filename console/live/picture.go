@@ -4,17 +4,21 @@
 package live
 
 import (
+	"slices"
 	"time"
 
+	"github.com/tripod-k8s/tripod/internal/hop/addresses"
+	"github.com/tripod-k8s/tripod/local/names"
 	"github.com/tripod-k8s/tripod/local/up"
+	"github.com/tripod-k8s/tripod/services/list"
 )
 
-// Picture is an instance at a moment. It does not change.
+// Picture is an instance at a moment, or a cluster as an aggregator sees it. It does not change.
 type Picture struct {
 	// Version differs between two pictures.
 	Version int64
 	At      time.Time
-	// Failure is why the instance does not answer. The rest is as it was then, at At.
+	// Failure is why the source does not answer. The rest is as it was then, at At.
 	Failure  string
 	Services []Service
 	// Rate is that of requests that aggregators send on, per second, and Connections are those of clients.
@@ -27,6 +31,22 @@ type Picture struct {
 	Changes []Change
 	// Since is when the follower began to watch, without a longer break.
 	Since time.Time
+	// View is set if the picture is the view of one aggregator. Every is the time until the next picture, and Over that over which requests
+	// are counted.
+	View        *View
+	Every, Over time.Duration
+	// LeftOff is how many replicas the picture does not have, because they are too many, or their names too long.
+	LeftOff int
+}
+
+// View names the aggregator of a picture. It does not change.
+type View struct {
+	// Started is when its process started, which may be unknown.
+	Started time.Time
+	Version string
+	// Since is when it answered first, and Others whether another aggregator has answered before.
+	Since  time.Time
+	Others bool
 }
 
 // Service are the replicas of a service, or of another component.
@@ -90,3 +110,62 @@ type Change struct {
 
 // Covers is how much time the timeline covers.
 const Covers = up.EventsFor
+
+// add puts a replica into its service.
+func (p *Picture) add(r Replica) {
+	at := slices.IndexFunc(p.Services, func(s Service) bool { return s.Name == r.Service })
+	if at < 0 {
+		at = len(p.Services)
+		p.Services = append(p.Services, Service{Name: r.Service})
+	}
+	p.Services[at].Replicas = append(p.Services[at].Replicas, r)
+}
+
+// complete sums up, and sorts services as a request meets them.
+func (p *Picture) complete(o *up.Observation) {
+	slices.SortStableFunc(p.Services, func(a, b Service) int { return floorOf(a.Name) - floorOf(b.Name) })
+	for i := range p.Services {
+		s := &p.Services[i]
+		for k := range s.Replicas {
+			r := &s.Replicas[k]
+			if r.Rate.Known {
+				s.Rate = known(s.Rate.Value + r.Rate.Value)
+			}
+			if r.State.Kind() == Good {
+				s.Serving++
+			}
+		}
+		for k := range s.Replicas {
+			if r := &s.Replicas[k]; r.Rate.Known && s.Rate.Value > 0 {
+				r.Share = known(r.Rate.Value / s.Rate.Value)
+			}
+		}
+		if s.Name == list.Aggregator {
+			p.Rate = s.Rate
+		}
+	}
+	for i := range o.Aggregators {
+		p.Connections = known(p.Connections.Value + float64(o.Aggregators[i].Connections))
+		p.LeftOff += o.Aggregators[i].LeftOff
+	}
+}
+
+// floorOf returns the place of a process on the way of a request: services of Tripod, from the aggregators down, all others, and etcd.
+func floorOf(name string) int {
+	services := list.Names()
+	switch at := slices.Index(services, ServiceOf(name)); {
+	case at >= 0:
+		return at
+	case name == names.Etcd:
+		return len(services) + 1
+	}
+	return len(services)
+}
+
+// ServiceOf returns the service whose program a process runs: extensions for a partition of it.
+func ServiceOf(name string) string {
+	if _, isPartition := addresses.PartitionOf(name); isPartition {
+		return list.Extensions
+	}
+	return name
+}

@@ -8,7 +8,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/tripod-k8s/tripod/local/up"
+	"github.com/tripod-k8s/tripod/admin/view"
 )
 
 const (
@@ -30,7 +30,7 @@ type sample struct {
 	at       time.Time
 	requests int64
 	cpu      float64
-	// timed and durations are as in up.ReplicaView.
+	// timed and durations are as in view.Replica.
 	timed     uint64
 	durations [maxBounds]uint64
 }
@@ -48,7 +48,7 @@ type counters struct {
 }
 
 // addRequests adds what an aggregator has sent since an earlier view.
-func (c *counters) addRequests(now, before *up.ReplicaView) {
+func (c *counters) addRequests(now, before *view.Replica) {
 	c.now.requests += grown(now.Requests, before.Requests)
 	if len(c.bounds) < len(now.Durations) {
 		c.bounds = nil
@@ -57,7 +57,7 @@ func (c *counters) addRequests(now, before *up.ReplicaView) {
 		}
 	}
 	if now.Requests < before.Requests {
-		before = &up.ReplicaView{}
+		before = &view.Replica{}
 	}
 	c.now.timed += now.Timed - min(now.Timed, before.Timed)
 	for i := range min(len(c.bounds), len(now.Durations)) {

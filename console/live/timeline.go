@@ -77,6 +77,15 @@ func later(a, b time.Time) time.Time {
 // seen returns whether a replica has a state.
 func (t *timeline) seen(replica string) bool { return len(t.lanes[replica]) > 0 }
 
+// last returns the latest state of a replica, or none.
+func (t *timeline) last(replica string) State {
+	spans := t.lanes[replica]
+	if len(spans) == 0 {
+		return ""
+	}
+	return spans[len(spans)-1].State
+}
+
 // since returns when the present state of a replica began.
 func (t *timeline) since(replica string) time.Time {
 	spans := t.lanes[replica]

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/tripod-k8s/tripod/admin/explain"
 	"github.com/tripod-k8s/tripod/console/live"
@@ -32,8 +33,9 @@ type explainPage struct {
 	Candidates, Others []shownReplica
 	// Sharded is whether the requests of a resource go to one replica.
 	Sharded bool
-	// Local is whether the console knows replicas.
-	Local bool
+	// Seen is whether the console knows replicas, and View the aggregator whose view they are, if it is one.
+	Seen bool
+	View string
 }
 
 // explain says which service would serve a request, and whether a user may send it. The request is not sent.
@@ -69,32 +71,46 @@ func (c *console) explain(req *http.Request) (model, error) {
 		names := slices.DeleteFunc(append([]string{user.Name}, user.Groups...), func(name string) bool { return name == "" })
 		page.Asker = strings.Join(names, ", ")
 	}
-	if c.follower == nil || !page.Found.Known {
+	if !page.Found.Known || !c.instance && page.Found.Service == list.Aggregator {
 		return page, nil
 	}
-	picture, err := c.follower.Next(req.Context(), 0)
+	picture, err := c.pictures.Next(req.Context(), 0)
 	if err == nil {
 		page.candidates(picture)
 	} else {
-		page.Found.Notes = append(page.Found.Notes, "The console cannot ask for the replicas: "+err.Error())
+		page.Found.Notes = append(page.Found.Notes, "The page has no states of replicas. "+sentence(err))
 	}
 	return page, nil
 }
 
 // candidates shows which replicas may serve the request.
 func (page *explainPage) candidates(picture *live.Picture) {
-	page.Local = true
-	for i := range picture.Services {
-		service := &picture.Services[i]
-		for k := range service.Replicas {
-			switch r := &service.Replicas[k]; {
-			case service.Name != page.Found.Service:
-			case r.State.Kind() == live.Good:
-				page.Candidates = append(page.Candidates, showReplica(r, picture.At))
-			default:
-				page.Others = append(page.Others, showReplica(r, picture.At))
-			}
-		}
+	page.Seen = true
+	if picture.View != nil {
+		page.View = viewOf(picture.View)
+	}
+	at := slices.IndexFunc(picture.Services, func(s live.Service) bool { return s.Name == page.Found.Service })
+	if at >= 0 {
+		page.divide(picture.Services[at].Replicas, picture.At)
 	}
 	page.Sharded = live.ServiceOf(page.Found.Service) == list.Extensions
+}
+
+// divide puts replicas that get the next requests apart from the others. If none is good, they are those in the best state that any has.
+func (page *explainPage) divide(replicas []live.Replica, now time.Time) {
+	counts := map[string]int{}
+	good := false
+	for i := range replicas {
+		counts[string(replicas[i].State)]++
+		good = good || replicas[i].State.Kind() == live.Good
+	}
+	next, _ := explain.Preferred(counts)
+	for i := range replicas {
+		r := &replicas[i]
+		if r.State.Kind() == live.Good || !good && next != "" && string(r.State) == next {
+			page.Candidates = append(page.Candidates, showReplica(r, now))
+		} else {
+			page.Others = append(page.Others, showReplica(r, now))
+		}
+	}
 }

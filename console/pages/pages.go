@@ -42,8 +42,11 @@ var templates = func() map[string]*template.Template {
 // console serves the pages.
 type console struct {
 	hub *searchclient.Client
-	// follower is nil if the console knows no instance.
-	follower *live.Follower
+	// pictures are those of services. Without an instance, they are the views of the aggregator that answers.
+	pictures interface {
+		Next(ctx context.Context, known int64) (*live.Picture, error)
+	}
+	instance bool
 	owners   owners
 	signOut  bool
 
@@ -61,32 +64,51 @@ type console struct {
 
 // Options are what pages have besides search.
 type Options struct {
-	// Services observes the instance on this machine. It is nil if there is none.
-	Services live.Source
+	// Instance observes the instance on this machine. It is nil for any other cluster, which is observed with the credentials of the client.
+	Instance live.Instance
+	// Room bounds the followers of several sessions, each of a user. Without it, the pages are all that the console has.
+	Room *live.Room
+	User string
 	// SignOut is whether pages have a form that ends the session.
 	SignOut bool
 }
 
+// Pages are those of one user, or of one session of a team's user.
+type Pages struct {
+	http.Handler
+	// End ends what follows services for the session.
+	End func()
+}
+
+// Renews returns whether a request is of the script that renews a page, and of no person.
+func Renews(req *http.Request) bool { return req.URL.Path == livePath }
+
 // New returns the pages.
-func New(client *searchclient.Client, options Options) http.Handler {
-	c := &console{hub: client, signOut: options.SignOut}
-	mux := http.NewServeMux()
+func New(client *searchclient.Client, options Options) *Pages {
+	c, mux := &console{hub: client, signOut: options.SignOut}, http.NewServeMux()
+	all := &Pages{Handler: mux, End: func() {}}
+	if c.instance = options.Instance != nil; c.instance {
+		c.pictures = live.New(options.Instance)
+	} else {
+		if options.Room == nil {
+			options.Room = live.NewRoom(1, 1)
+		}
+		session := live.NewSession(live.NewAggregator(client), options.Room, options.User)
+		c.pictures, all.End = session, session.End
+	}
 	mux.HandleFunc("/{$}", c.page("search", c.search))
 	mux.HandleFunc("/object", c.page("object", c.object))
 	mux.HandleFunc("/compare", c.page("compare", c.compare))
 	mux.HandleFunc("/explain", c.page("explain", c.explain))
 	mux.HandleFunc("/saved", c.page("saved", c.saved))
-	if options.Services != nil {
-		c.follower = live.New(options.Services)
-		mux.HandleFunc("/services", c.page("services", c.showServices))
-		mux.HandleFunc(livePath, c.page("services", c.showServices))
-	}
+	mux.HandleFunc("/services", c.page("services", c.showServices))
+	mux.HandleFunc(livePath, c.page("services", c.showServices))
 	mux.HandleFunc("/results.csv", c.exportCSV)
 	mux.HandleFunc("/results.json", c.exportJSON)
 	for path, asset := range Assets() {
 		mux.Handle(path, asset)
 	}
-	return mux
+	return all
 }
 
 // Assets returns the style sheet, the icon and the script of one page by their paths. They are the same for all readers.
@@ -116,8 +138,8 @@ type layout struct {
 	Title string
 	// Server is the address of the API server, and Reader the caller.
 	Server, Reader string
-	// Services is whether the console has that page, and SignOut whether it has sessions that end.
-	Services, SignOut bool
+	// SignOut is whether the console has sessions that end.
+	SignOut bool
 	// Text is that of the search box, and Options complete it.
 	Text    string
 	Options []string
@@ -173,7 +195,7 @@ func codeOf(err error) int {
 
 func (c *console) render(w http.ResponseWriter, req *http.Request, name string, code int, m model) {
 	l := m.base()
-	l.Server, l.Reader, l.Services, l.SignOut = c.hub.Server(), c.whoReads(req), c.follower != nil, c.signOut
+	l.Server, l.Reader, l.SignOut = c.hub.Server(), c.whoReads(req), c.signOut
 	if l.Text == "" {
 		l.Text = req.URL.Query().Get("q")
 	}

@@ -19,13 +19,21 @@ import (
 // maxShownChanges is how many changes the timeline lists. Its lanes have all.
 const maxShownChanges = 60
 
-// servicesPage is the model of the services of the instance on this machine.
+// servicesPage is the model of the services of an instance on this machine, or of a cluster as one aggregator sees them.
 type servicesPage struct {
 	layout
-	// Version is that of the picture, which the script sends back.
+	// Version is that of the picture, which the script sends back. Every is how many milliseconds the script waits until it asks again.
 	Version string
+	Every   int64
 	At      string
 	Failure string
+	// Unseen is why the page has no picture.
+	Unseen string
+	// View is the aggregator whose view the page shows, if it is one, and AnswersSince when that has taken the place of another.
+	View, AnswersSince string
+	// Over is the number of seconds whose requests count, and Unshown that of replicas that the page leaves out.
+	Over    float64
+	Unshown int
 	// News is the latest change, for those who do not see the picture.
 	News string
 	// Clients are the connections of clients, and Rate what aggregators send on.
@@ -54,6 +62,8 @@ type shownService struct {
 	Rate     string
 	// Flow is from 0 to 4, by the number of requests.
 	Flow int
+	// One is whether the page knows one of several replicas only.
+	One bool
 }
 
 type shownReplica struct {
@@ -76,29 +86,65 @@ type boxes struct{ Kind, Path string }
 
 type shownChange struct{ At, Replica, Text string }
 
+// unseenInterval is the time until a page without a picture asks for one again.
+const unseenInterval = 10 * time.Second
+
 // showServices shows the services as they are.
 func (c *console) showServices(req *http.Request) (model, error) {
 	known, _ := strconv.ParseInt(req.URL.Query().Get("after"), 10, 64) // another text is no version
-	picture, err := c.follower.Next(req.Context(), known)
-	if err != nil {
-		return nil, err
+	if !c.instance {
+		known = 0 // the script waits, because requests of a team that wait take the places of others
 	}
-	page := newServicesPage(picture, time.Now())
+	picture, err := c.pictures.Next(req.Context(), known)
+	var page *servicesPage
+	switch {
+	case err == nil:
+		page = newServicesPage(picture, time.Now())
+	case c.instance || req.Context().Err() != nil:
+		return nil, err
+	default:
+		page = &servicesPage{layout: layout{Title: "Services"}, Unseen: sentence(err), Every: unseenInterval.Milliseconds()}
+	}
 	page.Owners, page.OwnersNote = c.owners.read(req.Context(), c.hub)
 	return page, nil
+}
+
+// sentence returns an error as one.
+func sentence(err error) string {
+	text := live.Bounded(err.Error())
+	return strings.ToUpper(text[:min(1, len(text))]) + text[min(1, len(text)):] + "."
+}
+
+// viewOf names the aggregator of a view.
+func viewOf(v *live.View) string {
+	name := "the aggregator that answers"
+	if !v.Started.IsZero() {
+		name = "the aggregator that started at " + v.Started.UTC().Format("2006-01-02 15:04:05.00") + " UTC"
+	}
+	if v.Version != "" {
+		name += ", with version " + v.Version
+	}
+	return name
 }
 
 func newServicesPage(p *live.Picture, now time.Time) *servicesPage {
 	page := &servicesPage{
 		layout: layout{Title: "Services"}, Version: strconv.FormatInt(p.Version, 10), At: clock(p.At), Failure: p.Failure,
 		Clients: whole(p.Connections), Rate: rateOf(p.Rate), Flow: flowOf(p.Rate), Differences: p.Differences, Since: clock(p.Since),
+		Over: p.Over.Seconds(), Unshown: p.LeftOff,
+	}
+	if p.View != nil {
+		page.View, page.Every = viewOf(p.View), p.Every.Milliseconds()
+		if p.View.Others {
+			page.AnswersSince = clock(p.View.Since)
+		}
 	}
 	for i := range p.Services {
 		s := showService(&p.Services[i], now)
 		page.Services = append(page.Services, s)
 		switch s.Name {
 		case list.Aggregator:
-			page.Aggregators = s
+			s.One, page.Aggregators = p.View != nil, s
 		case names.Etcd:
 			page.Etcds = append(page.Etcds, s)
 		case names.Manager, names.Scheduler, names.Kwok:

@@ -29,7 +29,7 @@ import (
 )
 
 // observing is a source that always returns these processes.
-func observing(failure *error, processes ...process.Status) live.Source {
+func observing(failure *error, processes ...process.Status) live.Instance {
 	return func(context.Context, int64) (*up.Observation, error) {
 		if failure != nil && *failure != nil {
 			return nil, *failure
@@ -45,7 +45,7 @@ func processOf(component, replica string, ready bool) process.Status {
 func TestServicesAreShownFromTheAggregatorsDown(t *testing.T) {
 	t.Parallel()
 	var fails error
-	pages := New(unreachable(t), Options{Services: observing(&fails,
+	pages := New(unreachable(t), Options{Instance: observing(&fails,
 		processOf("etcd", "etcd-0", true), processOf("wardle", "wardle-0", false), processOf("core", "core-0", true), processOf("core", evil, false),
 		processOf("scheduler", "scheduler-0", true), processOf("aggregator", "aggregator-0", true))})
 	answer := get(t, pages, "/services")
@@ -73,8 +73,7 @@ func TestServicesAreShownFromTheAggregatorsDown(t *testing.T) {
 	}
 
 	fails = errors.New("no instance runs")
-	assert.Equal(t, http.StatusBadGateway, get(t, New(unreachable(t), Options{Services: observing(&fails)}), "/services").Code)
-	assert.Equal(t, http.StatusNotFound, get(t, New(unreachable(t), Options{}), "/services").Code)
+	assert.Equal(t, http.StatusBadGateway, get(t, New(unreachable(t), Options{Instance: observing(&fails)}), "/services").Code)
 }
 
 func TestServicesComeInTheOrderOfTheirList(t *testing.T) {

@@ -121,7 +121,22 @@ func (c *Client) URL(path string, values url.Values) string {
 	return to
 }
 
-func (c *Client) do(req *http.Request) (*Answer, error) {
+// Stream is Get for an answer that the caller reads itself, and closes.
+func (c *Client) Stream(ctx context.Context, path string, values url.Values, accept string) (io.ReadCloser, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, c.URL(path, values), nil)
+	if err != nil {
+		return nil, err
+	}
+	req.Header.Set("Accept", accept)
+	response, err := c.send(req)
+	if err != nil {
+		return nil, err
+	}
+	return response.Body, nil
+}
+
+// send returns an answer that is a success. The caller closes it.
+func (c *Client) send(req *http.Request) (*http.Response, error) {
 	response, err := c.http.Do(req)
 	if err != nil {
 		if answered := (*Error)(nil); errors.As(err, &answered) {
@@ -132,13 +147,26 @@ func (c *Client) do(req *http.Request) (*Answer, error) {
 		}
 		return nil, fmt.Errorf("%s does not answer: %w", c.Server(), err)
 	}
+	if response.StatusCode/100 == 2 {
+		return response, nil
+	}
 	defer response.Body.Close() //nolint:errcheck // it was only read
 	body, err := io.ReadAll(response.Body)
 	if err != nil {
 		return nil, err
 	}
-	if response.StatusCode/100 != 2 {
-		return nil, &Error{response.StatusCode, message(response.StatusCode, body)}
+	return nil, &Error{response.StatusCode, message(response.StatusCode, body)}
+}
+
+func (c *Client) do(req *http.Request) (*Answer, error) {
+	response, err := c.send(req)
+	if err != nil {
+		return nil, err
+	}
+	defer response.Body.Close() //nolint:errcheck // it was only read
+	body, err := io.ReadAll(response.Body)
+	if err != nil {
+		return nil, err
 	}
 	answer := &Answer{Body: body, Staleness: response.Header.Get("Search-Staleness")}
 	warnings, _ := utilnet.ParseWarningHeaders(response.Header["Warning"])

@@ -21,6 +21,7 @@ import (
 
 	"github.com/tripod-k8s/tripod/console/access"
 	"github.com/tripod-k8s/tripod/console/connections"
+	"github.com/tripod-k8s/tripod/console/live"
 	"github.com/tripod-k8s/tripod/console/pages"
 	"github.com/tripod-k8s/tripod/console/searchclient"
 )
@@ -47,6 +48,10 @@ const (
 	// refusalsLogged is how many failures to sign in the log has at once, and then one every refusalInterval.
 	refusalsLogged  = 20
 	refusalInterval = time.Second
+	// maxFollowers is how many sessions follow services at once, and maxFollowersOfUser how many of a user. A follower takes 3 MiB after 15
+	// minutes with 200 replicas that change twice a minute.
+	maxFollowers       = 64
+	maxFollowersOfUser = 4
 )
 
 // Options are those of a console for a team.
@@ -91,7 +96,9 @@ type Guard struct {
 	refusals *rate.Limiter
 	// pages are the places of the pages of all sessions.
 	pages *access.Places
-	mux   *http.ServeMux
+	// followers have room for what sessions follow.
+	followers *live.Room
+	mux       *http.ServeMux
 }
 
 // New returns the guard of a console.
@@ -105,7 +112,7 @@ func New(options Options) (*Guard, error) {
 	g := &Guard{
 		options: options, sessions: newSessions(options.IdleTimeout, options.Lifetime),
 		byToken: newAttempts(), byIssuer: newAttempts(), refusals: rate.NewLimiter(rate.Every(refusalInterval), refusalsLogged),
-		pages: access.NewPlaces(maxPages, waitingPages), mux: http.NewServeMux(),
+		pages: access.NewPlaces(maxPages, waitingPages), followers: live.NewRoom(maxFollowers, maxFollowersOfUser), mux: http.NewServeMux(),
 	}
 	for path, asset := range pages.Assets() {
 		g.mux.Handle("GET "+path, asset)
@@ -154,7 +161,7 @@ func (g *Guard) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 // servePage serves a page of the session that the cookie of a request names.
 func (g *Guard) servePage(w http.ResponseWriter, req *http.Request) {
 	if secret, err := req.Cookie(cookie); err == nil {
-		if session, done := g.sessions.use(keyOf(secret.Value), req.Host); session != nil {
+		if session, done := g.sessions.use(keyOf(secret.Value), req.Host, !pages.Renews(req)); session != nil {
 			defer done()
 			defer connections.Hold(req.Context(), true)()
 			session.owner.places.Bound(g.pages.Bound(session.pages)).ServeHTTP(w, req)
@@ -240,7 +247,7 @@ func (g *Guard) begin(w http.ResponseWriter, req *http.Request, by string, with 
 		g.askToSignIn(w, http.StatusBadGateway, "The API server does not say whose token it is: try again later.")
 		return false, hasLeft(req)
 	}
-	g.sessions.begin(k, name, req.Host, pages.New(hub, pages.Options{SignOut: true}))
+	g.sessions.begin(k, name, req.Host, pages.New(hub, pages.Options{SignOut: true, Room: g.followers, User: name}))
 	klog.InfoS("A user has signed in", "user", name, "client", req.RemoteAddr)
 	g.endOf(req)
 	http.SetCookie(w, &http.Cookie{

@@ -70,6 +70,10 @@ func (a *testAPI) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	if user == "" {
 		user, _ = issuertest.UserOf(token)
 	}
+	if req.URL.Path == "/metrics" && user != "" {
+		fmt.Fprintf(w, "tripod_backend_endpoint_state{backend=\"core\",endpoint=\"of-%s:1\",state=\"serving\"} 1\n", user)
+		return
+	}
 	w.Header().Set("Content-Type", "application/json")
 	var answer any
 	switch {
@@ -210,6 +214,43 @@ func (g *Guard) count() int {
 	g.sessions.mu.Lock()
 	defer g.sessions.mu.Unlock()
 	return len(g.sessions.all)
+}
+
+func TestEachSessionHasItsOwnViewOfServices(t *testing.T) {
+	t.Parallel()
+	c := newTeam(t)
+	ann, tom := c.browser(), c.browser()
+	ann.signIn(tokenOfAnn)
+	tom.signIn(tokenOfTom)
+	for _, path := range []string{"/services", "/services/live"} {
+		for _, user := range []struct {
+			b                  *browser
+			name, other, token string
+		}{{ann, "ann", "tom", tokenOfAnn}, {tom, "tom", "ann", tokenOfTom}} {
+			c.api.tokens()
+			response, body := user.b.get(path)
+			assert.Equal(t, http.StatusOK, response.StatusCode)
+			assert.Contains(t, body, "core at of-"+user.name+":1")
+			assert.NotContains(t, body, "of-"+user.other)
+			for _, token := range c.api.tokens() {
+				assert.Equal(t, user.token, token)
+			}
+		}
+	}
+	ann.send(http.MethodPost, signOut, url.Values{})
+	response, body := ann.get("/services/live")
+	assert.Equal(t, http.StatusSeeOther, response.StatusCode)
+	assert.NotContains(t, body, "core at")
+	other := c.browser()
+	other.signIn(tokenOfAnn)
+	_, body = other.get("/services")
+	assert.Contains(t, body, "core at of-ann:1")
+	c.api.mu.Lock()
+	c.api.users = nil // the API accepts no token any more
+	c.api.mu.Unlock()
+	_, _ = other.get("/")
+	response, _ = other.get("/services/live")
+	assert.Equal(t, http.StatusSeeOther, response.StatusCode, "the session has ended")
 }
 
 func TestEachUserSeesOnlyTheirOwn(t *testing.T) {

@@ -6,11 +6,11 @@ package signin
 import (
 	"crypto/rand"
 	"crypto/sha256"
-	"net/http"
 	"sync"
 	"time"
 
 	"github.com/tripod-k8s/tripod/console/access"
+	"github.com/tripod-k8s/tripod/console/pages"
 )
 
 const (
@@ -53,7 +53,7 @@ type session struct {
 	owner *owner
 	// host is that for which the browser has got the cookie. Browsers send it to other ports of the host, too.
 	host  string
-	pages http.Handler
+	pages *pages.Pages
 	// A session ends at ends, and earlier without requests. The timer then forgets it and its token.
 	used, ends time.Time
 	timer      *time.Timer
@@ -64,7 +64,7 @@ func newSessions(idle, lifetime time.Duration) *sessions {
 }
 
 // begin remembers a session of a user at a host, and what it shows.
-func (s *sessions) begin(k key, user, host string, pages http.Handler) {
+func (s *sessions) begin(k key, user, host string, shown *pages.Pages) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	of := s.users[user]
@@ -85,7 +85,7 @@ func (s *sessions) begin(k key, user, host string, pages http.Handler) {
 	of.sessions++
 	now := time.Now()
 	s.all[k] = &session{
-		owner: of, host: host, pages: pages, used: now, ends: now.Add(s.lifetime),
+		owner: of, host: host, pages: shown, used: now, ends: now.Add(s.lifetime),
 		timer: time.AfterFunc(min(s.idle, s.lifetime), func() { s.end(k) }),
 	}
 }
@@ -101,16 +101,19 @@ func (s *sessions) longestUnused(count int, of *owner) (found key) {
 	return found
 }
 
-// use returns a session that a browser has at a host, which then goes on, or nil. The caller must say when the request is done.
-func (s *sessions) use(k key, host string) (found *session, done func()) {
+// use returns a session that a browser has at a host, or nil. The session goes on if the request is of a person, and not of a page that
+// renews itself. The caller must say when the request is done.
+func (s *sessions) use(k key, host string, byPerson bool) (found *session, done func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	found = s.all[k]
 	if found == nil || found.host != host {
 		return nil, nil
 	}
-	found.used = time.Now()
-	found.timer.Reset(min(s.idle, found.ends.Sub(found.used)))
+	if byPerson {
+		found.used = time.Now()
+		found.timer.Reset(min(s.idle, found.ends.Sub(found.used)))
+	}
 	found.owner.requests++
 	return found, func() {
 		s.mu.Lock()
@@ -131,6 +134,7 @@ func (s *sessions) end(k key) {
 func (s *sessions) forget(k key) {
 	if found := s.all[k]; found != nil {
 		found.timer.Stop()
+		found.pages.End()
 		delete(s.all, k)
 		found.owner.sessions--
 		s.forgetOwner(found.owner)

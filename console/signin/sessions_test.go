@@ -12,15 +12,17 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/tripod-k8s/tripod/console/pages"
 )
 
 const host = "console.example.com"
 
-var noPages = http.NotFoundHandler()
+var noPages = &pages.Pages{Handler: http.NotFoundHandler(), End: func() {}}
 
 // uses has a browser use a session, and returns whether it goes on.
 func uses(s *sessions, k key) bool {
-	found, done := s.use(k, host)
+	found, done := s.use(k, host, true)
 	if found != nil {
 		done()
 	}
@@ -43,6 +45,27 @@ func TestASessionEndsInTime(t *testing.T) {
 		synctest.Wait()
 		assert.Empty(t, s.all, "its requests do not prolong a session beyond its lifetime, and no request is needed to forget the token")
 		assert.False(t, uses(s, used))
+	})
+}
+
+// TestAPageThatRenewsItselfDoesNotProlongASession has a browser without a person in front of it.
+func TestAPageThatRenewsItselfDoesNotProlongASession(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newSessions(30*time.Minute, 2*time.Hour)
+		ended := 0
+		s.begin(keyOf("a"), "ann", host, &pages.Pages{Handler: http.NotFoundHandler(), End: func() { ended++ }})
+		for range 29 {
+			time.Sleep(time.Minute)
+			found, done := s.use(keyOf("a"), host, false)
+			require.NotNil(t, found)
+			done()
+		}
+		assert.Zero(t, ended)
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		assert.Empty(t, s.all)
+		assert.Equal(t, 1, ended, "what follows services ends with the session")
 	})
 }
 
@@ -102,10 +125,10 @@ func TestAUserIsForgottenWithTheLastSession(t *testing.T) {
 	s := newSessions(time.Hour, time.Hour)
 	one, two := keyOf("one"), keyOf("two")
 	s.begin(one, "ann", host, noPages)
-	first, done := s.use(one, host)
+	first, done := s.use(one, host, true)
 	s.end(one)
 	s.begin(two, "ann", host, noPages)
-	second, doneToo := s.use(two, host)
+	second, doneToo := s.use(two, host, true)
 	assert.Same(t, first.owner.places, second.owner.places, "a request goes on, so another session gets no places of its own")
 	done()
 	doneToo()

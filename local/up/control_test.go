@@ -23,6 +23,7 @@ import (
 
 	"k8s.io/utils/ptr"
 
+	"github.com/tripod-k8s/tripod/admin/view"
 	"github.com/tripod-k8s/tripod/local/process"
 )
 
@@ -54,7 +55,7 @@ func (f *fake) statuses(_ context.Context, over time.Duration) []Status {
 }
 
 func (f *fake) observe(_ context.Context, after int64) *Observation {
-	return &Observation{LastEvent: after, Processes: []process.Status{someStatuses[0].Status}, Aggregators: []AggregatorView{}}
+	return &Observation{LastEvent: after, Processes: []process.Status{someStatuses[0].Status}, Aggregators: []view.Aggregator{}}
 }
 
 func (f *fake) scale(ctx context.Context, wanted scaleRequest, tell func(string)) error {
@@ -117,7 +118,7 @@ func TestARunningInstanceIsObserved(t *testing.T) {
 	serve(t.Context(), t, dataDir, &fake{})
 	got, err := Observe(t.Context(), dataDir, 17)
 	require.NoError(t, err)
-	assert.Equal(t, &Observation{LastEvent: 17, Processes: []process.Status{someStatuses[0].Status}, Aggregators: []AggregatorView{}}, got)
+	assert.Equal(t, &Observation{LastEvent: 17, Processes: []process.Status{someStatuses[0].Status}, Aggregators: []view.Aggregator{}}, got)
 	_, err = Observe(t.Context(), dataDir, -1)
 	assert.ErrorContains(t, err, `after must be the number of an event, not "-1"`)
 }

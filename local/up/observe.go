@@ -9,18 +9,15 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"math"
 	"net/http"
-	"net/url"
 	"slices"
 	"strings"
 	"sync"
 	"time"
 
 	dto "github.com/prometheus/client_model/go"
-	"github.com/prometheus/common/expfmt"
-	"github.com/prometheus/common/model"
 
+	"github.com/tripod-k8s/tripod/admin/view"
 	"github.com/tripod-k8s/tripod/local/process"
 	"github.com/tripod-k8s/tripod/local/replicas"
 )
@@ -30,7 +27,7 @@ type Observation struct {
 	Time      time.Time        `json:"time"`
 	Processes []process.Status `json:"processes"`
 	// Aggregators are the views of those that have answered lately, sorted by address.
-	Aggregators []AggregatorView `json:"aggregators"`
+	Aggregators []view.Aggregator `json:"aggregators"`
 	// EtcdRequests are those of etcd, by the address of the process.
 	EtcdRequests map[string]int64 `json:"etcdRequests,omitempty"`
 	// Differences are those that an aggregator names between the settings of replicas, a line each.
@@ -38,38 +35,6 @@ type Observation struct {
 	// Events are those after the number that was asked for, and LastEvent is the number of the last.
 	Events    []Event `json:"events,omitempty"`
 	LastEvent int64   `json:"lastEvent"`
-}
-
-// AggregatorView is what an aggregator publishes in its metrics.
-type AggregatorView struct {
-	// Address is that of the process, and Time when it has answered.
-	Address string    `json:"address"`
-	Time    time.Time `json:"time"`
-	// Connections are those of clients.
-	Connections int64 `json:"connections"`
-	// Replicas are those of backends, sorted by backend and endpoint.
-	Replicas []ReplicaView `json:"replicas"`
-}
-
-// ReplicaView is what an aggregator publishes about a replica of a backend.
-type ReplicaView struct {
-	Backend  string `json:"backend"`
-	Endpoint string `json:"endpoint"`
-	// State is one of those in docs/operate.md, or empty if the aggregator is of a version without it.
-	State    string `json:"state,omitempty"`
-	Requests int64  `json:"requests"`
-	InFlight int64  `json:"inFlight"`
-	Watches  int64  `json:"watches"`
-	// Timed is the number of requests whose time is known, without watches. Durations are those of them that took no longer than a bound,
-	// sorted by bound.
-	Timed     uint64     `json:"timed"`
-	Durations []Duration `json:"durations,omitempty"`
-}
-
-// Duration is the number of requests that took at most Bound seconds.
-type Duration struct {
-	Bound float64 `json:"bound"`
-	Count uint64  `json:"count"`
 }
 
 const (
@@ -80,19 +45,13 @@ const (
 	viewsAtOnce = 2
 	// viewTimeout bounds an answer. The page of which it is a part is renewed each second.
 	viewTimeout = 900 * time.Millisecond
-	// maxView bounds one, and maxDifference a line about settings.
-	maxView       = 8 << 20
+	// maxDifference bounds a line about settings.
 	maxDifference = 4 << 10
 	// idleView is how long a connection stays for the next question.
 	idleView = 10 * time.Second
 )
 
-// viewMetrics are what an observation has of an aggregator, and etcdMetric of etcd. The parameter name[] leaves the others out.
-var viewMetrics = []string{
-	requestsMetric, "tripod_backend_in_flight", "tripod_backend_endpoint_state", "tripod_backend_request_duration_seconds",
-	"tripod_client_connections",
-}
-
+// etcdMetric is what an observation has of etcd.
 const etcdMetric = "grpc_server_handled_total"
 
 // differencesPaths are those at which an aggregator names differences between replicas.
@@ -106,7 +65,7 @@ type observer struct {
 	mu sync.Mutex
 	// clients are of the administrator, by the certificate authority of the server.
 	clients map[string]*http.Client
-	views   map[string]AggregatorView
+	views   map[string]view.Aggregator
 	// asked is when an aggregator was asked last, and rarely when etcd and settings were.
 	asked        map[string]time.Time
 	rarely       time.Time
@@ -116,7 +75,7 @@ type observer struct {
 
 // observe returns the present state of the instance, with events after a number.
 func (i *instance) observe(ctx context.Context, after int64) *Observation {
-	o := &Observation{Time: time.Now(), Processes: []process.Status{}, Aggregators: []AggregatorView{}}
+	o := &Observation{Time: time.Now(), Processes: []process.Status{}, Aggregators: []view.Aggregator{}}
 	o.Events, o.LastEvent = i.events.since(o.Time, after)
 	if !i.prepared.Load() {
 		return o
@@ -156,11 +115,11 @@ func (o *observer) ask(ctx context.Context, statuses []process.Status, trust tru
 	if admins, err := o.client(clusterCA, admin, trust); err == nil {
 		for _, address := range o.due(aggregators, now) {
 			asking.Go(func() {
-				view, err := readView(ctx, admins, address)
+				read, err := readView(ctx, admins, address)
 				mu.Lock()
 				defer mu.Unlock()
 				if err == nil {
-					o.views[address] = *view
+					o.views[address] = *read
 				}
 			})
 		}
@@ -196,8 +155,8 @@ func (o *observer) ask(ctx context.Context, statuses []process.Status, trust tru
 
 // forget drops aggregators that are not ready any more, and answers that are too old because later ones failed.
 func (o *observer) forget(ready []string) {
-	for address, view := range o.views {
-		if !slices.Contains(ready, address) || time.Since(view.Time) > max(rareInterval, time.Duration(len(ready))*time.Second) {
+	for address, last := range o.views {
+		if !slices.Contains(ready, address) || time.Since(last.Time) > max(rareInterval, time.Duration(len(ready))*time.Second) {
 			delete(o.views, address)
 		}
 	}
@@ -211,7 +170,7 @@ func (o *observer) forget(ready []string) {
 // due returns the aggregators to ask now: those that were asked longest ago, and not just now.
 func (o *observer) due(aggregators []string, now time.Time) []string {
 	if o.views == nil {
-		o.views, o.asked = map[string]AggregatorView{}, map[string]time.Time{}
+		o.views, o.asked = map[string]view.Aggregator{}, map[string]time.Time{}
 	}
 	old := slices.DeleteFunc(slices.Clone(aggregators), func(a string) bool { return now.Sub(o.asked[a]) < viewInterval })
 	slices.SortStableFunc(old, func(a, b string) int { return o.asked[a].Compare(o.asked[b]) })
@@ -240,23 +199,27 @@ func (o *observer) client(authority, certificate string, trust trustOf) (*http.C
 
 // metricsOf reads some metrics of a server.
 func metricsOf(ctx context.Context, client *http.Client, server string, names ...string) (map[string]*dto.MetricFamily, error) {
-	body, code, err := get(ctx, client, server+"/metrics?"+url.Values{"name[]": names}.Encode(), maxView)
+	response, err := send(ctx, client, server+"/metrics?"+view.Parameters(names...).Encode())
 	if err != nil {
 		return nil, err
 	}
-	if code != http.StatusOK {
-		return nil, fmt.Errorf("/metrics answers %d", code)
+	defer response.Body.Close() //nolint:errcheck // it was only read
+	if response.StatusCode != http.StatusOK {
+		return nil, fmt.Errorf("/metrics answers %d", response.StatusCode)
 	}
-	parser := expfmt.NewTextParser(model.UTF8Validation)
-	return parser.TextToMetricFamilies(strings.NewReader(body))
+	return view.Families(response.Body, names...)
+}
+
+func send(ctx context.Context, client *http.Client, address string) (*http.Response, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
+	if err != nil {
+		return nil, err
+	}
+	return client.Do(req)
 }
 
 func get(ctx context.Context, client *http.Client, address string, limit int64) (body string, code int, err error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
-	if err != nil {
-		return "", 0, err
-	}
-	response, err := client.Do(req)
+	response, err := send(ctx, client, address)
 	if err != nil {
 		return "", 0, err
 	}
@@ -266,49 +229,14 @@ func get(ctx context.Context, client *http.Client, address string, limit int64) 
 }
 
 // readView asks an aggregator.
-func readView(ctx context.Context, client *http.Client, aggregator string) (*AggregatorView, error) {
-	families, err := metricsOf(ctx, client, aggregator, viewMetrics...)
+func readView(ctx context.Context, client *http.Client, aggregator string) (*view.Aggregator, error) {
+	families, err := metricsOf(ctx, client, aggregator, view.OfReplicas...)
 	if err != nil {
 		return nil, err
 	}
-	view := &AggregatorView{Address: aggregator, Time: time.Now(), Replicas: []ReplicaView{}}
-	for _, metric := range families["tripod_client_connections"].GetMetric() {
-		view.Connections += int64(metric.GetGauge().GetValue())
-	}
-	of := map[[2]string]*ReplicaView{}
-	each := func(name string, use func(*ReplicaView, *dto.Metric)) {
-		for _, metric := range families[name].GetMetric() {
-			at := [2]string{label(metric, backendLabel), label(metric, endpointLabel)}
-			if of[at] == nil {
-				of[at] = &ReplicaView{Backend: at[0], Endpoint: at[1]}
-			}
-			use(of[at], metric)
-		}
-	}
-	each(requestsMetric, func(r *ReplicaView, m *dto.Metric) { r.Requests += int64(m.GetCounter().GetValue()) })
-	each("tripod_backend_in_flight", func(r *ReplicaView, m *dto.Metric) {
-		if label(m, "kind") == "watch" {
-			r.Watches += int64(m.GetGauge().GetValue())
-			return
-		}
-		r.InFlight += int64(m.GetGauge().GetValue())
-	})
-	each("tripod_backend_endpoint_state", func(r *ReplicaView, m *dto.Metric) { r.State = label(m, "state") })
-	each("tripod_backend_request_duration_seconds", func(r *ReplicaView, m *dto.Metric) {
-		r.Timed = m.GetHistogram().GetSampleCount()
-		for _, bucket := range m.GetHistogram().GetBucket() {
-			if bound := bucket.GetUpperBound(); !math.IsInf(bound, 1) { // which JSON does not have
-				r.Durations = append(r.Durations, Duration{Bound: bound, Count: bucket.GetCumulativeCount()})
-			}
-		}
-	})
-	for _, r := range of {
-		view.Replicas = append(view.Replicas, *r)
-	}
-	slices.SortFunc(view.Replicas, func(a, b ReplicaView) int {
-		return strings.Compare(a.Backend+" "+a.Endpoint, b.Backend+" "+b.Endpoint)
-	})
-	return view, nil
+	read := view.Of(families)
+	read.Address = aggregator
+	return read, nil
 }
 
 // readDifferences asks an aggregator whether replicas have the same settings.

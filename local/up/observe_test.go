@@ -18,6 +18,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/tripod-k8s/tripod/admin/view"
 	"github.com/tripod-k8s/tripod/local/process"
 )
 
@@ -84,14 +85,14 @@ func TestAnObservationHasTheViewsOfAggregators(t *testing.T) {
 	statuses := []process.Status{running(etcd, database.URL), running("aggregator", aggregator.URL), running("core", "https://127.0.0.1:20001")}
 	o := &observer{}
 	o.ask(t.Context(), statuses, aggregator.trusts)
-	view := o.views[aggregator.URL]
-	assert.WithinDuration(t, time.Now(), view.Time, time.Minute)
-	view.Time = time.Time{}
-	assert.Equal(t, AggregatorView{Address: aggregator.URL, Connections: 12, Replicas: []ReplicaView{
+	seen := o.views[aggregator.URL]
+	assert.WithinDuration(t, time.Now(), seen.Time, time.Minute)
+	seen.Time = time.Time{}
+	assert.Equal(t, view.Aggregator{Address: aggregator.URL, Connections: 12, Replicas: []view.Replica{
 		{Backend: "core", Endpoint: "127.0.0.1:20001", State: "serving", Requests: 75, InFlight: 3, Watches: 40,
-			Timed: 75, Durations: []Duration{{0.001, 60}, {30, 75}}},
+			Timed: 75, Durations: []view.Duration{{Bound: 0.001, Count: 60}, {Bound: 30, Count: 75}}},
 		{Backend: "core", Endpoint: "127.0.0.1:20002", State: "ejected", Requests: 1},
-	}}, view)
+	}}, seen)
 	assert.Equal(t, map[string]int64{database.URL: 9}, o.etcdRequests)
 	assert.Equal(t, []string{"core at 127.0.0.1:20002: a gate differs"}, o.differences)
 

@@ -12,19 +12,11 @@ import (
 	"sync"
 	"time"
 
-	dto "github.com/prometheus/client_model/go"
-
+	"github.com/tripod-k8s/tripod/admin/view"
 	"github.com/tripod-k8s/tripod/local/names"
 )
 
-const (
-	// requestsMetric is the metric in which an aggregator counts the requests that it sends to replicas.
-	requestsMetric = "tripod_backend_requests_total"
-	backendLabel   = "backend"
-	endpointLabel  = "endpoint"
-
-	metricsTimeout = 2 * time.Second
-)
+const metricsTimeout = 2 * time.Second
 
 // way is a pair of an aggregator, by its URL, and a replica of a backend, by its address.
 type way struct{ aggregator, backend, endpoint string }
@@ -102,25 +94,16 @@ func askForCounts(ctx context.Context, config *tls.Config, aggregators []string)
 }
 
 func askOneForCounts(ctx context.Context, client *http.Client, aggregator string) (requestCounts, error) {
-	families, err := metricsOf(ctx, client, aggregator, requestsMetric)
+	families, err := metricsOf(ctx, client, aggregator, view.Requests)
 	if err != nil {
 		return nil, err
 	}
 	counts := requestCounts{}
-	for _, metric := range families[requestsMetric].GetMetric() {
-		w := way{aggregator: aggregator, backend: label(metric, backendLabel), endpoint: label(metric, endpointLabel)}
+	for _, metric := range families[view.Requests].GetMetric() {
+		w := way{aggregator: aggregator, backend: view.Label(metric, view.Backend), endpoint: view.Label(metric, view.Endpoint)}
 		if !strings.Contains(w.backend, ".") { // an aggregated API server has the name of its APIService
 			counts[w] += int64(metric.GetCounter().GetValue())
 		}
 	}
 	return counts, nil
-}
-
-func label(metric *dto.Metric, name string) string {
-	for _, pair := range metric.GetLabel() {
-		if pair.GetName() == name {
-			return pair.GetValue()
-		}
-	}
-	return ""
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 
+	"github.com/tripod-k8s/tripod/admin/view"
 	"github.com/tripod-k8s/tripod/local/process"
 )
 
@@ -60,7 +61,7 @@ func TestRequestsAreCountedByTheMetricsOfAggregators(t *testing.T) {
 		{"one that counts", []string{good.URL}, counts(good.URL)},
 		{"one that counts nothing", []string{serve(http.StatusOK, "go_goroutines 17\n").URL}, requestCounts{}},
 		{"others that do not answer", []string{
-			good.URL, serve(http.StatusServiceUnavailable, someMetrics).URL, "https://127.0.0.1:1", serve(http.StatusOK, requestsMetric+"{").URL,
+			good.URL, serve(http.StatusServiceUnavailable, someMetrics).URL, "https://127.0.0.1:1", serve(http.StatusOK, view.Requests+"{").URL,
 		}, counts(good.URL)},
 		{"none", nil, requestCounts{}},
 	} {

@@ -9,7 +9,7 @@
   const retryAfter = 2000, answerTimeout = 40000;
   const live = document.getElementById("live"), lost = document.getElementById("lost");
   const news = document.getElementById("news"), pause = document.getElementById("pause");
-  let paused = false, asking = null, ended = false;
+  let paused = false, asking = null, ended = false, waiting = 0;
 
   const alike = (a, b) => a.nodeType === b.nodeType && a.nodeName === b.nodeName && (a.id || "") === (b.id || "");
 
@@ -59,13 +59,25 @@
       if (next.dataset.news !== live.dataset.news) news.textContent = next.dataset.news;
       renew(live, next);
       show("");
-      ask();
+      askLater();
       return;
     }
     // Another page, such as the one to sign in, or a refusal.
     ended = request.status !== 0 && request.status < 500;
     show(ended ? "This page is not renewed any more. Load it again." : "The console, or the instance, does not answer. The page shows its last answer.");
-    setTimeout(ask, retryAfter);
+    askIn(retryAfter);
+  }
+
+  function askIn(milliseconds) {
+    clearTimeout(waiting);
+    waiting = setTimeout(ask, milliseconds);
+  }
+
+  // askLater asks when there is another picture. The console answers at once, or when it has one.
+  function askLater() {
+    const every = Number(live.dataset.every);
+    if (every) askIn(every);
+    else ask();
   }
 
   function ask() {
@@ -86,5 +98,5 @@
     ask();
   });
   document.addEventListener("visibilitychange", ask);
-  ask();
+  askLater();
 })();

@@ -32,7 +32,7 @@ import (
 )
 
 // pageTimeout only ends a test that would never end.
-const pageTimeout = 2 * time.Minute
+const pageTimeout = 5 * time.Minute
 
 // chromium returns the path of the browser, or why there is none.
 func chromium() (string, error) {

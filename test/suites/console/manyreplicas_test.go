@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/tripod-k8s/tripod/admin/view"
 	served "github.com/tripod-k8s/tripod/console"
 	"github.com/tripod-k8s/tripod/local/process"
 	"github.com/tripod-k8s/tripod/local/up"
@@ -41,19 +42,19 @@ func manyReplicas() func(context.Context, int64) (*up.Observation, error) {
 			})
 		}
 		for a := range aggregators {
-			view := up.AggregatorView{Address: o.Processes[a].Address, Time: o.Time, Connections: 100}
+			seen := view.Aggregator{Address: o.Processes[a].Address, Time: o.Time, Connections: 100}
 			for n := range others {
 				p := &o.Processes[aggregators+n]
-				r := up.ReplicaView{
+				r := view.Replica{
 					Backend: p.Component, Endpoint: strings.TrimPrefix(p.Address, "https://"), State: "serving",
 					Requests: int64(second * (n + 1)), InFlight: 3, Watches: 40,
 				}
 				if n == second%others {
 					r.State = "ejected"
 				}
-				view.Replicas = append(view.Replicas, r)
+				seen.Replicas = append(seen.Replicas, r)
 			}
-			o.Aggregators = append(o.Aggregators, view)
+			o.Aggregators = append(o.Aggregators, seen)
 		}
 		return o, nil
 	}
@@ -63,7 +64,7 @@ func manyReplicas() func(context.Context, int64) (*up.Observation, error) {
 func TestAPageOfManyReplicasStaysBounded(t *testing.T) {
 	path := requireChromium(t)
 	ctx, stop := context.WithCancel(t.Context())
-	server, err := served.Listen(ctx, served.Options{Config: fleet.Admin(), Used: func(string) {}, Services: manyReplicas()})
+	server, err := served.Listen(ctx, served.Options{Config: fleet.Admin(), Used: func(string) {}, Instance: manyReplicas()})
 	require.NoError(t, err)
 	ended := make(chan error, 1)
 	go func() { ended <- server.Serve(ctx) }()

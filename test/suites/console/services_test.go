@@ -47,7 +47,9 @@ func containing(part string) func(string) bool {
 // TestServicesAreLive looks at the picture of an instance, while a replica is killed, hangs and returns.
 func TestServicesAreLive(t *testing.T) {
 	path := requireChromium(t)
-	tripod, err := environment.StartTripod(t.Context(), framework.TripodOptions{Args: []string{"--search", "--console", "--core-replicas=2"}})
+	tripod, err := environment.StartTripod(t.Context(), framework.TripodOptions{Args: []string{
+		"--search", "--console", "--core-replicas=2", "--core-arg=--shutdown-delay-duration=6s",
+	}})
 	require.NoError(t, err)
 	b := openAt(t, path, printedAddress(t, tripod.Process))
 	b.follow("Services", "Services")
@@ -74,13 +76,10 @@ func TestServicesAreLive(t *testing.T) {
 	assert.Regexp(t, `serving.* gone from .* returning from .* serving from `, story)
 
 	// The aggregator finds out what the instance cannot see at once.
-	hanging, err := tripod.Component(t.Context(), "core-0")
-	require.NoError(t, err)
-	require.NoError(t, syscall.Kill(hanging.PID, syscall.SIGSTOP))
-	b.shows("a replica hangs", "#card-core-0.bad", func(text string) bool {
-		return strings.Contains(text, "frozen") || strings.Contains(text, "silent")
-	})
-	require.NoError(t, syscall.Kill(hanging.PID, syscall.SIGCONT))
+	send := signals(t, tripod, "core-0")
+	send(syscall.SIGSTOP)
+	b.shows("a replica hangs", "#card-core-0.bad", containing("frozen"))
+	send(syscall.SIGCONT)
 	b.shows("it goes on", "#card-core-0.good", containing("serving"))
 	assert.Contains(t, b.shows("what happened", "#news", containing("core-0")), "→ serving", "for a screen reader")
 	assert.True(t, evaluate[bool](b, `document.getElementById("owner-core").open && document.activeElement.closest("details")?.id === "owner-core"`))
@@ -88,7 +87,10 @@ func TestServicesAreLive(t *testing.T) {
 	evaluate[chromedp.Void](b, `document.getElementById("timeline").scrollIntoView()`)
 	b.shoot("timeline")
 
-	require.NoError(t, tripod.Scale(t.Context(), "core", 1))
+	removed := make(chan error, 1)
+	go func() { removed <- tripod.Scale(t.Context(), "core", 1) }()
+	b.shows("a replica is about to stop", "#card-core-1.reserved", containing("draining"))
+	require.NoError(t, <-removed)
 	b.shows("a replica is removed", ".picture", func(text string) bool { return !strings.Contains(text, "core-1") })
 	b.shows("it is in the timeline", "#lane-core-1", containing("gone"))
 	b.canBePaused()
@@ -97,6 +99,14 @@ func TestServicesAreLive(t *testing.T) {
 	require.NoError(t, tripod.Stop())
 	b.shows("the console has ended", "#lost", containing("does not answer"))
 	assert.NotEmpty(t, b.card("core-0"), "the last answer stays")
+}
+
+// signals returns what sends a signal to the process that a replica has now.
+func signals(t *testing.T, tripod *framework.Tripod, replica string) func(syscall.Signal) {
+	t.Helper()
+	process, err := tripod.Component(t.Context(), replica)
+	require.NoError(t, err)
+	return func(signal syscall.Signal) { require.NoError(t, syscall.Kill(process.PID, signal)) }
 }
 
 // takesTraffic sends requests until the page shows them.
