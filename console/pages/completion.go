@@ -21,10 +21,13 @@ import (
 )
 
 const (
-	// partsAge is how long the parts that complete a search are remembered. A page waits for them for partsTimeout. If they cannot be read,
-	// the next page to try is one after partsRetry, and after twice that each time it fails again, up to maxPartsRetry.
+	// partsAge is how long the parts that complete a search are remembered, or partsRest times the time that search took to count them, if
+	// that is longer: search counts all objects. A page waits for them for partsWait, and does without them after that, until partsTimeout. If
+	// they cannot be read, the next page to try is one after partsRetry, and after twice that each time it fails again, up to maxPartsRetry.
 	partsAge      = time.Minute
-	partsTimeout  = 2 * time.Second
+	partsRest     = 20
+	partsWait     = 300 * time.Millisecond
+	partsTimeout  = 20 * time.Second
 	partsRetry    = 5 * time.Second
 	maxPartsRetry = 10 * time.Minute
 	// maxGroups is how many places or kinds complete a search: those with most objects. maxLabels is how many labels of a page do.
@@ -63,23 +66,40 @@ func (c *console) parts(ctx context.Context) []query.Part {
 		return c.knownParts
 	}
 	c.partsBusy = true
+	looked := make(chan struct{})
+	go func() { // the only one, which ends with the session, or after partsTimeout
+		defer close(looked)
+		c.lookForParts()
+	}()
 	c.partsMu.Unlock()
-	found, err := c.findParts(ctx)
-	c.partsMu.Lock()
-	c.partsBusy = false
-	if err != nil { // the box works without them
-		c.partsWait = min(max(2*c.partsWait, partsRetry), maxPartsRetry)
-		c.partsUntil = time.Now().Add(c.partsWait)
-		return c.knownParts
+	select {
+	case <-looked:
+	case <-time.After(partsWait):
+	case <-ctx.Done():
 	}
-	c.knownParts, c.partsWait, c.partsUntil = found, 0, time.Now().Add(partsAge)
+	c.partsMu.Lock()
 	return c.knownParts
 }
 
-// findParts goes on for a reader who leaves the page, because it is for the next one as well.
-func (c *console) findParts(ctx context.Context) ([]query.Part, error) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), partsTimeout)
+// lookForParts remembers parts for the pages to come.
+func (c *console) lookForParts() {
+	begun := time.Now()
+	ctx, cancel := context.WithTimeout(c.session, partsTimeout)
 	defer cancel()
+	found, err := c.findParts(ctx)
+	c.partsMu.Lock()
+	defer c.partsMu.Unlock()
+	c.partsBusy = false
+	if err != nil { // the box works without them
+		c.partsPause = min(max(2*c.partsPause, partsRetry), maxPartsRetry)
+		c.partsUntil = time.Now().Add(c.partsPause)
+		return
+	}
+	c.knownParts, c.partsPause = found, 0
+	c.partsUntil = time.Now().Add(max(partsAge, partsRest*time.Since(begun)))
+}
+
+func (c *console) findParts(ctx context.Context) ([]query.Part, error) {
 	places, err := c.groups(ctx, "cluster", "namespace")
 	if err != nil {
 		return nil, err

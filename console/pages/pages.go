@@ -50,16 +50,19 @@ type console struct {
 	owners   owners
 	signOut  bool
 
+	// session ends with the pages.
+	session context.Context
+
 	mu     sync.Mutex
 	reader string
 
 	// partsMu guards what follows.
 	partsMu    sync.Mutex
 	knownParts []query.Part
-	// partsUntil is when they are looked for again, if partsBusy says that no page does so. partsWait is how long they failed to be found.
+	// partsUntil is when they are looked for again, if partsBusy is not set while that happens. partsPause is how long they failed to be found.
 	partsUntil time.Time
 	partsBusy  bool
-	partsWait  time.Duration
+	partsPause time.Duration
 }
 
 // Options are what pages have besides search.
@@ -76,7 +79,7 @@ type Options struct {
 // Pages are those of one user, or of one session of a team's user.
 type Pages struct {
 	http.Handler
-	// End ends what follows services for the session.
+	// End ends what goes on between pages: what follows services, and what looks for the parts of searches.
 	End func()
 }
 
@@ -85,16 +88,17 @@ func Renews(req *http.Request) bool { return req.URL.Path == livePath }
 
 // New returns the pages.
 func New(client *searchclient.Client, options Options) *Pages {
-	c, mux := &console{hub: client, signOut: options.SignOut}, http.NewServeMux()
-	all := &Pages{Handler: mux, End: func() {}}
+	session, end := context.WithCancel(context.Background())
+	c, mux := &console{hub: client, signOut: options.SignOut, session: session}, http.NewServeMux()
+	all := &Pages{Handler: mux, End: end}
 	if c.instance = options.Instance != nil; c.instance {
 		c.pictures = live.New(options.Instance)
 	} else {
 		if options.Room == nil {
 			options.Room = live.NewRoom(1, 1)
 		}
-		session := live.NewSession(live.NewAggregator(client), options.Room, options.User)
-		c.pictures, all.End = session, session.End
+		followed := live.NewSession(live.NewAggregator(client), options.Room, options.User)
+		c.pictures, all.End = followed, func() { end(); followed.End() }
 	}
 	mux.HandleFunc("/{$}", c.page("search", c.search))
 	mux.HandleFunc("/object", c.page("object", c.object))

@@ -13,7 +13,9 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -35,6 +37,9 @@ func serving(t *testing.T, answers map[string]any) http.Handler {
 			path += " " + by
 		}
 		answer, found := answers[path]
+		if made, is := answer.(func() any); is {
+			answer = made()
+		}
 		w.Header().Set("Content-Type", "application/json")
 		if !found {
 			w.WriteHeader(http.StatusNotFound)
@@ -176,6 +181,27 @@ func TestCountsLeadToTheirObjects(t *testing.T) {
 	assert.Equal(t, http.StatusBadGateway, get(t, pages, "/?q=count:kind").Code)
 }
 
+// TestPagesAreServedBeforeTheBoxIsCompleted has a search that takes long to count its objects.
+func TestPagesAreServedBeforeTheBoxIsCompleted(t *testing.T) {
+	t.Parallel()
+	counted := make(chan struct{})
+	count := sync.OnceFunc(func() { close(counted) })
+	groups := map[string]any{"groups": []any{map[string]any{"values": []string{"east", "shop"}, "count": 1}}}
+	pages := serving(t, map[string]any{
+		"/collectionresources/any":                   map[string]any{},
+		"/collectionresources/any cluster,namespace": func() any { <-counted; return groups },
+		"/collectionresources/any group,kind":        groups,
+	})
+	t.Cleanup(count)
+	for range 2 {
+		answer := get(t, pages, "/")
+		require.Equal(t, http.StatusOK, answer.Code)
+		assert.NotContains(t, answer.Body.String(), "datalist")
+	}
+	count()
+	require.Eventually(t, func() bool { return strings.Contains(get(t, pages, "/").Body.String(), "namespace:shop") }, time.Minute, 10*time.Millisecond)
+}
+
 // TestTheBoxIsCompleted holds for what search shows only, and not for text that would look like something else.
 func TestTheBoxIsCompleted(t *testing.T) {
 	t.Parallel()
@@ -197,6 +223,7 @@ func TestTheBoxIsCompleted(t *testing.T) {
 		}
 		return all
 	}
+	require.Eventually(t, func() bool { return len(options("")) > 0 }, time.Minute, 10*time.Millisecond)
 	assert.Equal(t, []string{"cluster:east", "kind:Boat.example.com", "kind:Deployment", "kind:Pod", `namespace:"` + strings.ReplaceAll(evil, `"`, `\"`) + `"`, "namespace:shop"}, options(""))
 	assert.Equal(t, []string{"front namespace:shop cluster:east", "front namespace:shop kind:Boat.example.com", "front namespace:shop kind:Deployment", "front namespace:shop kind:Pod"}, slices.DeleteFunc(options("front  namespace:shop"),
 		func(o string) bool { return strings.Contains(o, "script") }))
