@@ -59,7 +59,7 @@ type console struct {
 	// partsMu guards what follows.
 	partsMu    sync.Mutex
 	knownParts []query.Part
-	// partsUntil is when they are looked for again, if partsBusy is not set while that happens. partsPause is how long they failed to be found.
+	// partsUntil is when they are looked for again, unless partsBusy says that this happens now. partsPause is the time between failures.
 	partsUntil time.Time
 	partsBusy  bool
 	partsPause time.Duration

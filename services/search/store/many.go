@@ -11,9 +11,9 @@ import (
 	"github.com/tripod-k8s/tripod/services/search/store/database"
 )
 
-// manyMatches is how many objects with its words a search counts, and sorts to find a page. If more have them, the page has the next ones that
-// the database meets in the order of the list, and search does not know how many follow. Of 850,000 objects, PostgreSQL counted and sorted
-// the 85,000 with a word in 1.1 s, and meets the first 100 of them in a few ms.
+// manyMatches is how many objects with its words a search counts, and sorts to find a page. If more have them, the page has the next ones
+// that the database meets in the order of the list, and search does not know how many follow. Of 850,000 objects, PostgreSQL counted and
+// sorted the 85,000 with a word in 1.1 s. It meets the first 100 of them in some ms.
 const manyMatches = 10_000
 
 // countMatches decides whether a search by words reads objects in the order of the list.
@@ -50,8 +50,8 @@ func countMatches(ctx context.Context, t *database.Tx, b *search) error {
 	return nil
 }
 
-// parts returns the searches whose objects make the list, one after the other: the search itself, or one for each kind, of which an index has
-// the objects in the order of the list.
+// parts returns the searches whose objects make the list, one after the other: the search itself, or one for each kind, because an index
+// has the objects of a kind in the order of the list.
 func (b *search) parts() []*search {
 	if !b.inOrder {
 		return []*search{b}
