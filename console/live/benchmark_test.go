@@ -61,6 +61,15 @@ func sixtyReplicas(t testing.TB, now time.Time, second int) []byte {
 	return encoded
 }
 
+// inUse returns the bytes of the heap that a garbage collection leaves.
+func inUse() uint64 {
+	var memory runtime.MemStats
+	runtime.GC()
+	runtime.GC() // what pools have kept
+	runtime.ReadMemStats(&memory)
+	return memory.HeapAlloc
+}
+
 // BenchmarkSixtyReplicas measures what a second costs the console while the page of services shows 60 replicas, and what it keeps after the
 // 15 minutes that its timeline covers.
 func BenchmarkSixtyReplicas(b *testing.B) {
@@ -70,13 +79,6 @@ func BenchmarkSixtyReplicas(b *testing.B) {
 		o := &up.Observation{}
 		require.NoError(b, json.Unmarshal(sixtyReplicas(b, now.Add(time.Duration(second)*time.Second), second), o))
 		f.paint(o, true)
-	}
-	inUse := func() uint64 {
-		var memory runtime.MemStats
-		runtime.GC()
-		runtime.GC() // what pools have kept
-		runtime.ReadMemStats(&memory)
-		return memory.HeapAlloc
 	}
 	before := inUse()
 	second := 0
@@ -135,13 +137,6 @@ func BenchmarkViewOfAggregator(b *testing.B) {
 				require.NoError(b, err)
 				seen.Time = now.Add(time.Duration(second) * time.Second)
 				f.paint(&up.Observation{Time: seen.Time, Aggregators: []view.Aggregator{*seen}}, true)
-			}
-			inUse := func() uint64 {
-				var memory runtime.MemStats
-				runtime.GC()
-				runtime.GC() // what pools have kept
-				runtime.ReadMemStats(&memory)
-				return memory.HeapAlloc
 			}
 			before := inUse()
 			second := 0

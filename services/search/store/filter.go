@@ -216,6 +216,14 @@ func clustersIn(all []readable, kinds []int64) []int64 {
 	return slices.Compact(clusters)
 }
 
+// checkFilter returns access.ErrFilterTooLarge if the filter has too many values for a statement.
+func (b *search) checkFilter(s *database.Statement) error {
+	if b.filter != nil && len(s.Values()) > access.MaxValues {
+		return access.ErrFilterTooLarge
+	}
+	return nil
+}
+
 // within appends that a row of objects passes the filter. table is its name in the statement.
 func (b *search) within(s *database.Statement, table string) {
 	if b.filter == nil {

@@ -12,7 +12,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/tripod-k8s/tripod/services/search/query"
-	"github.com/tripod-k8s/tripod/services/search/store/access"
 	"github.com/tripod-k8s/tripod/services/search/store/database"
 )
 
@@ -55,8 +54,8 @@ func (s *Store) Counts(ctx context.Context, patterns []schema.GroupVersionResour
 			return err
 		}
 		find := b.groups()
-		if b.filter != nil && len(find.Values()) > access.MaxValues {
-			return access.ErrFilterTooLarge
+		if err := b.checkFilter(find); err != nil {
+			return err
 		}
 		return t.Each(ctx, find, func(scan func(...any) error) error {
 			group := Counted{Values: make([]string, len(q.GroupBy))}

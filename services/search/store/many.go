@@ -7,7 +7,6 @@ import (
 	"context"
 	"slices"
 
-	"github.com/tripod-k8s/tripod/services/search/store/access"
 	"github.com/tripod-k8s/tripod/services/search/store/database"
 )
 
@@ -25,8 +24,8 @@ func countMatches(ctx context.Context, t *database.Tx, b *search) error {
 	find := b.SQL("SELECT o.id FROM objects o")
 	b.whereButForWords(find)
 	exact := b.words(find, roughly)
-	if b.filter != nil && len(find.Values()) > access.MaxValues {
-		return access.ErrFilterTooLarge
+	if err := b.checkFilter(find); err != nil {
+		return err
 	}
 	matches := []int64{}
 	err := t.Each(ctx, find.Add(" LIMIT ?", b.many+1), func(scan func(...any) error) error {

@@ -114,8 +114,8 @@ func unchanged(ctx context.Context, t *database.Tx, b *search, needed int64) (al
 			break
 		}
 		find := part.unchangedObjects(needed - int64(len(all)))
-		if b.filter != nil && len(find.Values()) > access.MaxValues {
-			return nil, false, access.ErrFilterTooLarge
+		if err := b.checkFilter(find); err != nil {
+			return nil, false, err
 		}
 		err = t.Each(ctx, find, func(scan func(...any) error) error {
 			if b.fills(size) {
@@ -186,8 +186,8 @@ func ended(ctx context.Context, t *database.Tx, b *search, needed int64, upTo *e
 		return nil, 0, nil
 	}
 	find := b.endedObjects(upTo)
-	if b.filter != nil && len(find.Values()) > access.MaxValues {
-		return nil, 0, access.ErrFilterTooLarge
+	if err := b.checkFilter(find); err != nil {
+		return nil, 0, err
 	}
 	size, keptSize, asked := int64(0), int64(0), query.NewMatcher(b.q)
 	err = t.Each(ctx, find, func(scan func(...any) error) error {

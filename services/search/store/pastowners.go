@@ -112,8 +112,8 @@ func generationOf(ctx context.Context, t *database.Tx, b *search, unchanged, end
 	}
 	b.within(find, "o")
 	unchanged(find)
-	if b.filter != nil && len(find.Values()) > access.MaxValues {
-		return nil, access.ErrFilterTooLarge
+	if err := b.checkFilter(find); err != nil {
+		return nil, err
 	}
 	err := t.Each(ctx, find, func(scan func(...any) error) error {
 		var uid string
@@ -124,8 +124,8 @@ func generationOf(ctx context.Context, t *database.Tx, b *search, unchanged, end
 		return next, err
 	}
 	find = b.endedGeneration(ended)
-	if b.filter != nil && len(find.Values()) > access.MaxValues {
-		return nil, access.ErrFilterTooLarge
+	if err := b.checkFilter(find); err != nil {
+		return nil, err
 	}
 	err = t.Each(ctx, find, func(scan func(...any) error) error {
 		e, err := scanEnded(scan)

@@ -163,8 +163,8 @@ func listLatest(ctx context.Context, t *database.Tx, b *search, page *Page, foun
 	q, n, size, last, all := b.q, int64(0), int64(0), int64(0), int64(-1)
 	for _, part := range b.parts() {
 		find := part.objects()
-		if b.filter != nil && len(find.Values()) > access.MaxValues {
-			return access.ErrFilterTooLarge
+		if err := b.checkFilter(find); err != nil {
+			return err
 		}
 		err := t.Each(ctx, find, func(scan func(...any) error) error {
 			if page.Full = b.fills(size); page.Full || q.Limit > 0 && n == q.Limit {
