@@ -33,7 +33,7 @@ BUILD_DATE := $(shell TZ=UTC git log -1 --date=format-local:%Y-%m-%dT%H:%M:%SZ -
 kube_version_flags = $(foreach package,k8s.io/component-base/version k8s.io/client-go/pkg/version, \
 	-X $(package).gitVersion=$(KUBE_VERSION) -X $(package).gitMajor=$(KUBE_MAJOR) -X $(package).gitMinor=$(KUBE_MINOR) \
 	-X $(package).gitTreeState=clean -X $(package).gitCommit=$(COMMIT) -X $(package).buildDate=$(BUILD_DATE))
-LDFLAGS := -s -w $(strip $(kube_version_flags)) -X github.com/tripod-k8s/tripod/internal/service.Version=$(VERSION)
+LDFLAGS := -s -w $(strip $(kube_version_flags)) -X github.com/tripod-k8s/tripod/base/service.Version=$(VERSION)
 GO_BUILD := go build -ldflags "$(LDFLAGS)"
 
 # The list of services is in services/list.
@@ -44,7 +44,7 @@ COMMANDS := tripod tripod-supervisor
 # The modules with programs of our own. That of what signs a release has no other program (docs/design/0031).
 OWN_TOOLS := tools/programs tools/sign
 # The modules of go.work beside the root. Strangers may require all but the example, which is built on them, so none requires k8s.io/kubernetes.
-LIBRARIES := apiservice examples/wardle internal proto
+LIBRARIES := apiservice examples/wardle base proto
 # lab is for this repository alone, so it may require anything.
 PACKAGES := ./... $(LIBRARIES:%=./%/...) ./lab/...
 # Tests are linked without what debuggers need, which halves the time that links take, and without vet, which is part of verify.

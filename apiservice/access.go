@@ -16,7 +16,7 @@ import (
 	authorizationv1client "k8s.io/client-go/kubernetes/typed/authorization/v1"
 	"k8s.io/client-go/rest"
 
-	"github.com/tripod-k8s/tripod/internal/hop/trust"
+	"github.com/tripod-k8s/tripod/base/hop/trust"
 )
 
 // applyAccess sets up who may do what behind Tripod. The aggregator says it with each request. What it does not say, such as whether a user

@@ -6,7 +6,7 @@ require (
 	github.com/google/uuid v1.6.0
 	github.com/spf13/pflag v1.0.10
 	github.com/stretchr/testify v1.11.1
-	github.com/tripod-k8s/tripod/internal v0.1.0
+	github.com/tripod-k8s/tripod/base v0.1.0
 	github.com/tripod-k8s/tripod/proto v0.1.0
 	k8s.io/api v0.37.2
 	k8s.io/apimachinery v0.37.2

@@ -16,7 +16,7 @@ import (
 	genericapiserver "k8s.io/apiserver/pkg/server"
 
 	"github.com/tripod-k8s/tripod/apiservice/storages"
-	"github.com/tripod-k8s/tripod/internal/migration"
+	"github.com/tripod-k8s/tripod/base/migration"
 )
 
 // migrations answers requests by which objects move into the service and out of it. They are for paths that are no resources, so a user

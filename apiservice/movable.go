@@ -24,7 +24,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/tripod-k8s/tripod/apiservice/storages"
-	"github.com/tripod-k8s/tripod/internal/migration"
+	"github.com/tripod-k8s/tripod/base/migration"
 )
 
 // movable is a resource whose objects can move.

@@ -24,7 +24,7 @@ import (
 	"k8s.io/kube-openapi/pkg/common"
 
 	"github.com/tripod-k8s/tripod/apiservice/storages/memory"
-	"github.com/tripod-k8s/tripod/internal/migration"
+	"github.com/tripod-k8s/tripod/base/migration"
 )
 
 // deployments are a resource in memory, with a rule of its author.

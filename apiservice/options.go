@@ -18,8 +18,8 @@ import (
 	"k8s.io/apiserver/pkg/storage/storagebackend"
 	cliflag "k8s.io/component-base/cli/flag"
 
-	"github.com/tripod-k8s/tripod/internal/backend"
-	"github.com/tripod-k8s/tripod/internal/service"
+	"github.com/tripod-k8s/tripod/base/backend"
+	"github.com/tripod-k8s/tripod/base/service"
 )
 
 // options are the flags of a service.

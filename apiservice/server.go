@@ -26,9 +26,9 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/kube-openapi/pkg/validation/spec"
 
-	"github.com/tripod-k8s/tripod/internal/backend"
-	"github.com/tripod-k8s/tripod/internal/service"
-	"github.com/tripod-k8s/tripod/internal/storage/etcdgate"
+	"github.com/tripod-k8s/tripod/base/backend"
+	"github.com/tripod-k8s/tripod/base/service"
+	"github.com/tripod-k8s/tripod/base/storage/etcdgate"
 	backendv1 "github.com/tripod-k8s/tripod/proto/backend/v1"
 )
 

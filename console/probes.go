@@ -9,9 +9,9 @@ import (
 	"net"
 	"net/http"
 
+	"github.com/tripod-k8s/tripod/base/hop/addresses"
+	"github.com/tripod-k8s/tripod/base/service"
 	"github.com/tripod-k8s/tripod/console/connections"
-	"github.com/tripod-k8s/tripod/internal/hop/addresses"
-	"github.com/tripod-k8s/tripod/internal/service"
 )
 
 // probes answers the probes of a console. It is nil where none are answered.

@@ -20,10 +20,10 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/klog/v2"
 
+	"github.com/tripod-k8s/tripod/base/hop/addresses"
+	"github.com/tripod-k8s/tripod/base/service/filewatch"
 	"github.com/tripod-k8s/tripod/console/connections"
 	"github.com/tripod-k8s/tripod/console/signin"
-	"github.com/tripod-k8s/tripod/internal/hop/addresses"
-	"github.com/tripod-k8s/tripod/internal/service/filewatch"
 )
 
 // Bounds of the connections of a console for a team. A network has more of them than requests without a session can keep in use.

@@ -13,7 +13,7 @@ set -euo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
 cd "$root" && cd "$1"
 shift
-own=(apiservice internal proto)
+own=(apiservice base proto)
 module=github.com/tripod-k8s/tripod
 
 work=$(mktemp -d)
@@ -22,7 +22,7 @@ if [[ $1 != tidy ]]; then
 	{
 		echo 'go 1.26.0'
 		for folder in "${own[@]}"; do
-			version=$(sed -n "s|^\t$module/$folder \(v[^ ]*\).*|\1|p" "$root"/{apiservice,internal,examples/wardle}/go.mod | sort -u)
+			version=$(sed -n "s|^\t$module/$folder \(v[^ ]*\).*|\1|p" "$root"/{apiservice,base,examples/wardle}/go.mod | sort -u)
 			echo "use $root/$folder"
 			echo "replace $module/$folder $version => $root/$folder"
 		done

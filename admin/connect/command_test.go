@@ -15,7 +15,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
-	"github.com/tripod-k8s/tripod/internal/certs/kubeconfig"
+	"github.com/tripod-k8s/tripod/base/certs/kubeconfig"
 )
 
 func TestACommandHasTheKubeconfigAndGivesItsExitCode(t *testing.T) {

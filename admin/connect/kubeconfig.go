@@ -11,7 +11,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
-	"github.com/tripod-k8s/tripod/internal/certs/kubeconfig"
+	"github.com/tripod-k8s/tripod/base/certs/kubeconfig"
 )
 
 // MergeKubeconfig adds an entry to the user's own kubeconfig, and makes it current. It returns the path of the file, and a function that

@@ -17,7 +17,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
-	"github.com/tripod-k8s/tripod/internal/broadcast"
+	"github.com/tripod-k8s/tripod/base/broadcast"
 )
 
 const (

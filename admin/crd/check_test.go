@@ -12,7 +12,7 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/tripod-k8s/tripod/internal/migration"
+	"github.com/tripod-k8s/tripod/base/migration"
 )
 
 func TestADefinitionIsComparedWithTheService(t *testing.T) {

@@ -19,8 +19,8 @@ import (
 	apiregistrationclient "k8s.io/kube-aggregator/pkg/client/clientset_generated/clientset/typed/apiregistration/v1"
 
 	"github.com/tripod-k8s/tripod/admin/etcd/split"
-	"github.com/tripod-k8s/tripod/internal/migration"
-	"github.com/tripod-k8s/tripod/internal/storage/placement"
+	"github.com/tripod-k8s/tripod/base/migration"
+	"github.com/tripod-k8s/tripod/base/storage/placement"
 	"github.com/tripod-k8s/tripod/services/list"
 )
 
@@ -60,7 +60,7 @@ type MoveReport struct {
 	PausedSeconds float64 `json:"pausedSeconds"`
 }
 
-// The steps of a move, as the record has them (internal/storage/placement):
+// The steps of a move, as the record has them (base/storage/placement):
 //
 //	extensions has the group    {Move: m}
 //	both answer reads           {Service: s, Switching: true, Move: m}

@@ -18,9 +18,9 @@ import (
 	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
 	apiregistrationclient "k8s.io/kube-aggregator/pkg/client/clientset_generated/clientset/typed/apiregistration/v1"
 
-	"github.com/tripod-k8s/tripod/internal/hop/addresses"
-	"github.com/tripod-k8s/tripod/internal/hop/trust"
-	"github.com/tripod-k8s/tripod/internal/migration"
+	"github.com/tripod-k8s/tripod/base/hop/addresses"
+	"github.com/tripod-k8s/tripod/base/hop/trust"
+	"github.com/tripod-k8s/tripod/base/migration"
 	"github.com/tripod-k8s/tripod/services/list"
 )
 

@@ -19,7 +19,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/tripod-k8s/tripod/admin/connect"
-	"github.com/tripod-k8s/tripod/internal/certs/kubeconfig"
+	"github.com/tripod-k8s/tripod/base/certs/kubeconfig"
 )
 
 // completionTimeout is how long a completion may ask a cluster.

@@ -15,7 +15,7 @@ import (
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 
 	"github.com/tripod-k8s/tripod/admin/collect"
-	"github.com/tripod-k8s/tripod/internal/service"
+	"github.com/tripod-k8s/tripod/base/service"
 	"github.com/tripod-k8s/tripod/local/up"
 )
 

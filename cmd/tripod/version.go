@@ -11,7 +11,7 @@ import (
 
 	"k8s.io/component-base/version"
 
-	"github.com/tripod-k8s/tripod/internal/service"
+	"github.com/tripod-k8s/tripod/base/service"
 )
 
 // formatText is the format of output for people where there is no table.

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/tripod-k8s/tripod/internal/hop/addresses"
+	"github.com/tripod-k8s/tripod/base/hop/addresses"
 	"github.com/tripod-k8s/tripod/local/names"
 	"github.com/tripod-k8s/tripod/local/up"
 	"github.com/tripod-k8s/tripod/services/list"

@@ -23,8 +23,8 @@ import (
 
 	"k8s.io/klog/v2"
 
+	"github.com/tripod-k8s/tripod/base/hop/roundtrip"
 	"github.com/tripod-k8s/tripod/console/signin/issuertest"
-	"github.com/tripod-k8s/tripod/internal/hop/roundtrip"
 )
 
 // toIssuer goes to the issuer, and returns the address to which it sends the browser back.

@@ -17,9 +17,9 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/oauth2"
 
+	"github.com/tripod-k8s/tripod/base/hop/roundtrip"
 	"github.com/tripod-k8s/tripod/console/pages"
 	"github.com/tripod-k8s/tripod/console/signin/issuertest"
-	"github.com/tripod-k8s/tripod/internal/hop/roundtrip"
 )
 
 // inMemory is an issuer without a network, for the clock of synctest.

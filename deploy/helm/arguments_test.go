@@ -17,8 +17,8 @@ import (
 	controllermanager "k8s.io/kubernetes/cmd/kube-controller-manager/app"
 	scheduler "k8s.io/kubernetes/cmd/kube-scheduler/app"
 
+	"github.com/tripod-k8s/tripod/base/hop/addresses"
 	"github.com/tripod-k8s/tripod/console"
-	"github.com/tripod-k8s/tripod/internal/hop/addresses"
 	aggregatoroptions "github.com/tripod-k8s/tripod/services/aggregator/options"
 	coreoptions "github.com/tripod-k8s/tripod/services/core/options"
 	extensionsoptions "github.com/tripod-k8s/tripod/services/extensions/options"

@@ -27,7 +27,7 @@ import (
 	"github.com/tripod-k8s/tripod/admin/certs/secrets"
 	"github.com/tripod-k8s/tripod/admin/etcd/access"
 	"github.com/tripod-k8s/tripod/admin/etcd/access/accesstest"
-	"github.com/tripod-k8s/tripod/internal/certs"
+	"github.com/tripod-k8s/tripod/base/certs"
 	"github.com/tripod-k8s/tripod/local/etcd/embedded"
 	"github.com/tripod-k8s/tripod/local/etcd/embedded/embeddedtest"
 	"github.com/tripod-k8s/tripod/services/shared/partitions"

@@ -18,7 +18,7 @@ const signer = "tools/sign"
 
 // shipped are the folders of the modules that ship, and the packages that are linked into programs, or that others may import.
 var shipped = map[string][]string{
-	".": {"./cmd/...", "./services/..."}, "internal": {"./..."}, "proto": {"./..."}, "apiservice": {"./..."}, signer: {"./..."},
+	".": {"./cmd/...", "./services/..."}, "base": {"./..."}, "proto": {"./..."}, "apiservice": {"./..."}, signer: {"./..."},
 }
 
 // own begins the names of modules of this repository.

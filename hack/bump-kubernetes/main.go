@@ -20,7 +20,7 @@ import (
 const kubernetes = "k8s.io/kubernetes"
 
 // modules are the folders of the modules that require Kubernetes, or only its staging modules.
-var modules = []string{".", "tools/e2e", "tools/codegen", "internal", "apiservice", "examples/wardle", "lab"}
+var modules = []string{".", "tools/e2e", "tools/codegen", "base", "apiservice", "examples/wardle", "lab"}
 
 func main() {
 	version := flag.String("version", "", "version of Kubernetes, such as v1.36.3")

@@ -127,7 +127,7 @@ func anchors(text string) []string {
 
 // checkMap compares the rows of the map with the packages and tools that exist.
 func checkMap(text string) (problems []string, err error) {
-	exist, err := lines("go", "list", "./...", module+"apiservice/...", module+"internal/...", module+"lab/...", module+"proto/...")
+	exist, err := lines("go", "list", "./...", module+"apiservice/...", module+"base/...", module+"lab/...", module+"proto/...")
 	if err != nil {
 		return nil, err
 	}

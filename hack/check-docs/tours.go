@@ -13,13 +13,13 @@ import (
 
 var (
 	comment = regexp.MustCompile(`(?m)^//(.*)$`)
-	// A file, such as server/config.go, or a folder of the repository, such as internal/hop/feed.
+	// A file, such as server/config.go, or a folder of the repository, such as base/hop/feed.
 	sourceFile = regexp.MustCompile(`[\w./-]+\.(?:go|proto|md|sh)\b`)
 	folder     = regexp.MustCompile(`\b(?:` + folders + `)(?:/[\w-]+)+`)
 )
 
 // folders are those of the repository.
-const folders = "cmd|console|local|admin|services|internal|lab|proto|apiservice|test|e2e|hack|tools|docs|deploy|examples"
+const folders = "cmd|console|local|admin|services|base|lab|proto|apiservice|test|e2e|hack|tools|docs|deploy|examples"
 
 // tourOfService is the tour of a service. Each has the section start, because all services start alike.
 var tourOfService = regexp.MustCompile(`^services/[^/]+/doc\.go$`)

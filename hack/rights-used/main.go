@@ -15,7 +15,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/tripod-k8s/tripod/internal/hop/trust"
+	"github.com/tripod-k8s/tripod/base/hop/trust"
 	"github.com/tripod-k8s/tripod/services/list"
 )
 

@@ -26,7 +26,7 @@ require (
 	github.com/spf13/cobra v1.10.2
 	github.com/spf13/pflag v1.0.10
 	github.com/stretchr/testify v1.11.1
-	github.com/tripod-k8s/tripod/internal v0.1.0
+	github.com/tripod-k8s/tripod/base v0.1.0
 	github.com/tripod-k8s/tripod/proto v0.1.0
 	go.etcd.io/etcd/api/v3 v3.6.16
 	go.etcd.io/etcd/client/pkg/v3 v3.6.16
@@ -187,7 +187,7 @@ require (
 	github.com/peterbourgon/diskv v2.0.1+incompatible // indirect
 	github.com/pkg/errors v0.9.1 // indirect
 	github.com/pquerna/cachecontrol v0.1.0 // indirect
-	github.com/prometheus/client_golang v1.23.2 // indirect
+	github.com/prometheus/client_golang v1.23.2
 	github.com/prometheus/procfs v0.19.2 // indirect
 	github.com/remyoudompheng/bigfft v0.0.0-20230129092748-24d4a6f8daec // indirect
 	github.com/robfig/cron/v3 v3.0.1 // indirect
@@ -298,6 +298,6 @@ exclude (
 // The other modules of this repository.
 replace (
 	github.com/tripod-k8s/tripod/apiservice => ./apiservice
-	github.com/tripod-k8s/tripod/internal => ./internal
+	github.com/tripod-k8s/tripod/base => ./base
 	github.com/tripod-k8s/tripod/proto => ./proto
 )

@@ -9,7 +9,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/tripod-k8s/tripod/internal/service/settings"
+	"github.com/tripod-k8s/tripod/base/service/settings"
 )
 
 // setting is how the clusters start for some of the specs.

@@ -13,7 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 	cliflag "k8s.io/component-base/cli/flag"
 
-	"github.com/tripod-k8s/tripod/internal/hop/addresses"
+	"github.com/tripod-k8s/tripod/base/hop/addresses"
 	"github.com/tripod-k8s/tripod/local/replicas"
 	aggregatoroptions "github.com/tripod-k8s/tripod/services/aggregator/options"
 	coreoptions "github.com/tripod-k8s/tripod/services/core/options"

@@ -10,7 +10,7 @@ import (
 
 	cliflag "k8s.io/component-base/cli/flag"
 
-	"github.com/tripod-k8s/tripod/internal/hop/addresses"
+	"github.com/tripod-k8s/tripod/base/hop/addresses"
 	"github.com/tripod-k8s/tripod/local/replicas"
 	"github.com/tripod-k8s/tripod/services/list"
 	"github.com/tripod-k8s/tripod/services/shared/partitions"

@@ -15,7 +15,7 @@ import (
 	logsapi "k8s.io/component-base/logs/api/v1"
 	"k8s.io/kubernetes/cmd/kube-apiserver/app/options"
 
-	"github.com/tripod-k8s/tripod/internal/service/auditlog"
+	"github.com/tripod-k8s/tripod/base/service/auditlog"
 	aggregatoroptions "github.com/tripod-k8s/tripod/services/aggregator/options"
 	"github.com/tripod-k8s/tripod/services/shared/partitions"
 	"github.com/tripod-k8s/tripod/services/shared/plugins"

@@ -12,7 +12,7 @@ import (
 	"k8s.io/component-base/compatibility"
 	"k8s.io/component-base/featuregate"
 
-	"github.com/tripod-k8s/tripod/internal/service/settings"
+	"github.com/tripod-k8s/tripod/base/service/settings"
 )
 
 // refusedFlags are the flags that need kube-apiserver in one process, and why.

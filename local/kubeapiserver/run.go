@@ -18,12 +18,12 @@ import (
 	genericoptions "k8s.io/apiserver/pkg/server/options"
 	"k8s.io/klog/v2"
 
-	"github.com/tripod-k8s/tripod/internal/certs"
-	"github.com/tripod-k8s/tripod/internal/hop/addresses"
-	"github.com/tripod-k8s/tripod/internal/service"
-	"github.com/tripod-k8s/tripod/internal/service/auditlog/auditfile"
-	"github.com/tripod-k8s/tripod/internal/storage/etcdready"
-	"github.com/tripod-k8s/tripod/internal/storage/etcdversion"
+	"github.com/tripod-k8s/tripod/base/certs"
+	"github.com/tripod-k8s/tripod/base/hop/addresses"
+	"github.com/tripod-k8s/tripod/base/service"
+	"github.com/tripod-k8s/tripod/base/service/auditlog/auditfile"
+	"github.com/tripod-k8s/tripod/base/storage/etcdready"
+	"github.com/tripod-k8s/tripod/base/storage/etcdversion"
 	"github.com/tripod-k8s/tripod/local/replicas"
 	"github.com/tripod-k8s/tripod/local/supervisor"
 )

@@ -17,7 +17,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/util/sets"
 
-	"github.com/tripod-k8s/tripod/internal/certs"
+	"github.com/tripod-k8s/tripod/base/certs"
 )
 
 // etcdOfKubeadm makes the files by which kube-apiserver reaches etcd, and returns its flags and the directory.

@@ -18,7 +18,7 @@ import (
 	logsapi "k8s.io/component-base/logs/api/v1"
 	"sigs.k8s.io/yaml"
 
-	"github.com/tripod-k8s/tripod/internal/certs"
+	"github.com/tripod-k8s/tripod/base/certs"
 )
 
 // kubeadmManifest is like what kubeadm writes.

@@ -8,7 +8,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/tripod-k8s/tripod/internal/hop/addresses"
+	"github.com/tripod-k8s/tripod/base/hop/addresses"
 	"github.com/tripod-k8s/tripod/services/list"
 )
 

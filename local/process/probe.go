@@ -14,7 +14,7 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/tripod-k8s/tripod/internal/hop/replicas"
+	"github.com/tripod-k8s/tripod/base/hop/replicas"
 )
 
 // maxReadyzSize is how many bytes of the answer to a probe are read.

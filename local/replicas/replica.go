@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"os"
 
-	"github.com/tripod-k8s/tripod/internal/hop/addresses"
+	"github.com/tripod-k8s/tripod/base/hop/addresses"
 )
 
 // Replica is one replica of a service. It holds ports of the loopback interface until the replica starts.

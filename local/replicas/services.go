@@ -8,9 +8,9 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/tripod-k8s/tripod/internal/certs"
-	"github.com/tripod-k8s/tripod/internal/hop/addresses"
-	"github.com/tripod-k8s/tripod/internal/tuning/gcpace"
+	"github.com/tripod-k8s/tripod/base/certs"
+	"github.com/tripod-k8s/tripod/base/hop/addresses"
+	"github.com/tripod-k8s/tripod/base/tuning/gcpace"
 	"github.com/tripod-k8s/tripod/local/process"
 	"github.com/tripod-k8s/tripod/services/list"
 )

@@ -15,8 +15,8 @@ import (
 
 	logsapi "k8s.io/component-base/logs/api/v1"
 
-	"github.com/tripod-k8s/tripod/internal/certs"
-	"github.com/tripod-k8s/tripod/internal/service/auditlog/auditfile"
+	"github.com/tripod-k8s/tripod/base/certs"
+	"github.com/tripod-k8s/tripod/base/service/auditlog/auditfile"
 )
 
 // planVariable is the environment variable with the number of the open file that has the plan.

@@ -18,9 +18,9 @@ import (
 	_ "k8s.io/component-base/logs/json/register" // --logging-format=json
 	"k8s.io/klog/v2"
 
-	"github.com/tripod-k8s/tripod/internal/certs"
-	"github.com/tripod-k8s/tripod/internal/service/auditlog/auditfile"
-	"github.com/tripod-k8s/tripod/internal/tuning/gcpace"
+	"github.com/tripod-k8s/tripod/base/certs"
+	"github.com/tripod-k8s/tripod/base/service/auditlog/auditfile"
+	"github.com/tripod-k8s/tripod/base/tuning/gcpace"
 	"github.com/tripod-k8s/tripod/local/process"
 )
 

@@ -20,8 +20,8 @@ import (
 
 	logsapi "k8s.io/component-base/logs/api/v1"
 
-	"github.com/tripod-k8s/tripod/internal/certs"
-	"github.com/tripod-k8s/tripod/internal/service/auditlog/auditfile"
+	"github.com/tripod-k8s/tripod/base/certs"
+	"github.com/tripod-k8s/tripod/base/service/auditlog/auditfile"
 )
 
 const program = "github.com/tripod-k8s/tripod/cmd/" + Program

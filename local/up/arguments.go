@@ -8,7 +8,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/tripod-k8s/tripod/internal/certs"
+	"github.com/tripod-k8s/tripod/base/certs"
 	"github.com/tripod-k8s/tripod/local/replicas"
 )
 

@@ -9,7 +9,7 @@ import (
 	"k8s.io/apiserver/pkg/authentication/user"
 
 	"github.com/tripod-k8s/tripod/admin/etcd/access"
-	"github.com/tripod-k8s/tripod/internal/certs"
+	"github.com/tripod-k8s/tripod/base/certs"
 	"github.com/tripod-k8s/tripod/local/replicas"
 )
 

@@ -16,7 +16,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/util/validation"
 
-	"github.com/tripod-k8s/tripod/internal/certs/privatedir"
+	"github.com/tripod-k8s/tripod/base/certs/privatedir"
 )
 
 // DataDirVariable is the environment variable for the data directory. A flag overrides it.

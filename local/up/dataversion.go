@@ -15,7 +15,7 @@ import (
 	"k8s.io/component-base/compatibility"
 	baseversion "k8s.io/component-base/version"
 
-	"github.com/tripod-k8s/tripod/internal/service/atomicfile"
+	"github.com/tripod-k8s/tripod/base/service/atomicfile"
 )
 
 // emulatedVersion is one of SharedFlags.

@@ -17,7 +17,7 @@ import (
 
 	"k8s.io/client-go/transport"
 
-	"github.com/tripod-k8s/tripod/internal/storage/etcdversion"
+	"github.com/tripod-k8s/tripod/base/storage/etcdversion"
 )
 
 // etcdTimeout bounds the wait for the answer of an etcd server.

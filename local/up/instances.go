@@ -16,7 +16,7 @@ import (
 
 	"k8s.io/client-go/tools/clientcmd"
 
-	"github.com/tripod-k8s/tripod/internal/certs/privatedir"
+	"github.com/tripod-k8s/tripod/base/certs/privatedir"
 	"github.com/tripod-k8s/tripod/local/replicas"
 )
 

@@ -15,7 +15,7 @@ import (
 
 	"github.com/fsnotify/fsnotify"
 
-	"github.com/tripod-k8s/tripod/internal/certs/privatedir"
+	"github.com/tripod-k8s/tripod/base/certs/privatedir"
 )
 
 const logSuffix = ".log"

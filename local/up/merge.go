@@ -10,7 +10,7 @@ import (
 
 	"k8s.io/client-go/tools/clientcmd"
 
-	"github.com/tripod-k8s/tripod/internal/certs/kubeconfig"
+	"github.com/tripod-k8s/tripod/base/certs/kubeconfig"
 )
 
 // Context returns the name of the context for the instance in the user's own kubeconfig.

@@ -10,7 +10,7 @@
 //
 // # From flags to a server
 //
-// All services start in the same way (internal/service/lifecycle.go):
+// All services start in the same way (base/service/lifecycle.go):
 //
 //   - options/options.go has the flags. Validate finds what is wrong with them, and Complete fills in what follows from them.
 //   - server/config.go makes the parts: backends, feeds, the routing table, authentication, authorization, admission.

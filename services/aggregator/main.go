@@ -6,7 +6,7 @@ package main
 import (
 	"os"
 
-	"github.com/tripod-k8s/tripod/internal/service"
+	"github.com/tripod-k8s/tripod/base/service"
 	"github.com/tripod-k8s/tripod/services/aggregator/options"
 	"github.com/tripod-k8s/tripod/services/aggregator/server"
 )

@@ -11,7 +11,7 @@
 //
 // # From flags to a server
 //
-// All services start in the same way (internal/service/lifecycle.go):
+// All services start in the same way (base/service/lifecycle.go):
 //
 //   - options/options.go has the flags: all of kube-apiserver's, and a few of Tripod's.
 //   - server/config.go calls kube-apiserver's builders, and adds between them what Tripod needs.
@@ -19,15 +19,15 @@
 //
 // # The way of a request
 //
-//   - internal/hop/trust/authenticator.go: the aggregator's certificate lets core trust the envelope with the sender's identity.
+//   - base/hop/trust/authenticator.go: the aggregator's certificate lets core trust the envelope with the sender's identity.
 //   - kube-apiserver's handler chain: audit, impersonation, priority and fairness, authorization, admission.
 //   - server/loopback.go: admission sees what other services serve by way of the aggregator.
-//   - internal/storage/watchresume: watches resume at a replica whose watch cache is younger than they are.
+//   - base/storage/watchresume: watches resume at a replica whose watch cache is younger than they are.
 //
 // # What aggregators ask and receive
 //
 //   - identity answers whose token it is, and reports when an answer ends (proto/identity/v1).
-//   - internal/hop/feed reports what this replica serves and whether it is ready (proto/backend/v1). server/catalog.go makes the list.
+//   - base/hop/feed reports what this replica serves and whether it is ready (proto/backend/v1). server/catalog.go makes the list.
 //   - endpoints receives the addresses of aggregators that serve, and keeps the endpoints of the kubernetes Service (proto/endpoints/v1).
 //   - paramkinds lets other services read the kinds that admission policies take parameters from.
 //

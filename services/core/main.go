@@ -7,7 +7,7 @@ import (
 	"os"
 	_ "time/tzdata" // time zones of CronJobs, where the system has none
 
-	"github.com/tripod-k8s/tripod/internal/service"
+	"github.com/tripod-k8s/tripod/base/service"
 	"github.com/tripod-k8s/tripod/services/core/options"
 	"github.com/tripod-k8s/tripod/services/core/server"
 )

@@ -10,16 +10,16 @@
 //
 // # From flags to a server
 //
-// All services start in the same way (internal/service/lifecycle.go):
+// All services start in the same way (base/service/lifecycle.go):
 //
 //   - options/options.go has the flags. Validate finds what is wrong with them, and Complete fills in what follows from them.
-//   - server/config.go makes what the CRD server is built from: authorization (access.go), admission (admission.go). internal/backend has
+//   - server/config.go makes what the CRD server is built from: authorization (access.go), admission (admission.go). base/backend has
 //     the clients of the other services.
 //   - server/server.go builds the server, and serves HTTP beside gRPC for the aggregators. discovery.go adds /apis.
 //
 // # The way of a request
 //
-//   - internal/hop/trust/authenticator.go: the aggregator's certificate lets extensions trust the envelope with the sender's identity.
+//   - base/hop/trust/authenticator.go: the aggregator's certificate lets extensions trust the envelope with the sender's identity.
 //   - kube-apiserver's handler chain: audit, impersonation, priority and fairness, authorization (services/shared/policy), admission.
 //   - services/shared/policy/gate.go: 503 until this replica has the objects that authorization needs.
 //   - k8s.io/apiextensions-apiserver: validation, defaults, conversion and pruning by the definition.
@@ -27,7 +27,7 @@
 //
 // # What aggregators receive
 //
-// catalog follows CustomResourceDefinitions, and gives internal/hop/feed the group-versions that this replica serves and the resources that
+// catalog follows CustomResourceDefinitions, and gives base/hop/feed the group-versions that this replica serves and the resources that
 // became usable.
 //
 // # What to read first

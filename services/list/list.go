@@ -3,14 +3,14 @@
 
 // Package list is the one list of the services of this repository, with what each may do in its own name.
 //
-// Only the packages of services, and those above, may import it. The modules that others build on (internal, apiservice, proto) know the
+// Only the packages of services, and those above, may import it. The modules that others build on (base, apiservice, proto) know the
 // aggregator and core alone, which the protocol between services names.
 package list
 
 import (
 	"slices"
 
-	"github.com/tripod-k8s/tripod/internal/hop/trust"
+	"github.com/tripod-k8s/tripod/base/hop/trust"
 )
 
 // Names of services.

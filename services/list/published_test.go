@@ -17,14 +17,14 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/tripod-k8s/tripod/internal/hop/trust"
+	"github.com/tripod-k8s/tripod/base/hop/trust"
 )
 
 // inPublished lists where a published module names a service besides the aggregator and core, and why.
 var inPublished = map[string]string{
-	"internal/hop/addresses/backendsfile.go: extensions": "the file of --backends-file has a field for it",
-	"internal/hop/addresses/backendsfile.go: Extensions": "the file of --backends-file has a field for it",
-	"internal/hop/addresses/partition.go: extensions":    "backends whose names begin with it are its partitions",
+	"base/hop/addresses/backendsfile.go: extensions": "the file of --backends-file has a field for it",
+	"base/hop/addresses/backendsfile.go: Extensions": "the file of --backends-file has a field for it",
+	"base/hop/addresses/partition.go: extensions":    "backends whose names begin with it are its partitions",
 }
 
 // The modules that others build on know the protocol between services, which has an aggregator and a core. They do not know which other services
@@ -37,7 +37,7 @@ func TestPublishedModulesNameNoServices(t *testing.T) {
 		}
 	}
 	found := map[string]bool{}
-	for _, module := range []string{"internal", "apiservice", "proto"} {
+	for _, module := range []string{"base", "apiservice", "proto"} {
 		files := 0
 		require.NoError(t, filepath.WalkDir(filepath.Join("..", "..", module), func(path string, _ fs.DirEntry, err error) error {
 			if err != nil || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {

@@ -10,7 +10,7 @@ import (
 
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 
-	"github.com/tripod-k8s/tripod/internal/hop/trust"
+	"github.com/tripod-k8s/tripod/base/hop/trust"
 )
 
 func resource(verb, group, name string) authorizer.AttributesRecord {

@@ -10,7 +10,7 @@
 //
 // # From flags to a server
 //
-// All services start in the same way (internal/service/lifecycle.go). Search is an API service of the SDK (apiservice), which has most of
+// All services start in the same way (base/service/lifecycle.go). Search is an API service of the SDK (apiservice), which has most of
 // the steps. In the order in which a replica runs them:
 //
 //   - options/options.go has the flags. Validate finds what is wrong with them.

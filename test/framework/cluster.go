@@ -18,7 +18,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
-	"github.com/tripod-k8s/tripod/internal/certs"
+	"github.com/tripod-k8s/tripod/base/certs"
 )
 
 // Cluster is a running Kubernetes API.
@@ -29,7 +29,7 @@ type Cluster struct {
 	URL string
 	// DataDir holds its etcd data and certificates.
 	DataDir string
-	// PKI holds the certificates: ca, front-proxy-ca, admin and so on, as internal/certs lays them out.
+	// PKI holds the certificates: ca, front-proxy-ca, admin and so on, as base/certs lays them out.
 	PKI string
 	// Kubeconfig is the path of the administrator's kubeconfig.
 	Kubeconfig string

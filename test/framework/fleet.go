@@ -17,8 +17,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/tripod-k8s/tripod/internal/certs"
-	"github.com/tripod-k8s/tripod/internal/hop/trust"
+	"github.com/tripod-k8s/tripod/base/certs"
+	"github.com/tripod-k8s/tripod/base/hop/trust"
 )
 
 // The names of the services in their binaries and certificates.

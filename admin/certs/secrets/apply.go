@@ -17,8 +17,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
 
-	"github.com/tripod-k8s/tripod/internal/certs"
-	"github.com/tripod-k8s/tripod/internal/certs/kubeconfig"
+	"github.com/tripod-k8s/tripod/base/certs"
+	"github.com/tripod-k8s/tripod/base/certs/kubeconfig"
 )
 
 // Action is what was done to a Secret.

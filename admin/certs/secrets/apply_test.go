@@ -24,7 +24,7 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/client-go/tools/clientcmd"
 
-	"github.com/tripod-k8s/tripod/internal/certs"
+	"github.com/tripod-k8s/tripod/base/certs"
 )
 
 const namespace = "tripod"

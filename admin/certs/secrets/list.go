@@ -11,7 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
-	"github.com/tripod-k8s/tripod/internal/certs"
+	"github.com/tripod-k8s/tripod/base/certs"
 )
 
 // List describes the certificates in the Secrets of a namespace that the selector of labels matches.

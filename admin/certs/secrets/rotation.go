@@ -8,7 +8,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/tripod-k8s/tripod/internal/certs"
+	"github.com/tripod-k8s/tripod/base/certs"
 )
 
 // stepAnnotation is on the Secret of an authority during a rotation. It has the time of the last step.

@@ -23,7 +23,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/util/wait"
 
-	"github.com/tripod-k8s/tripod/internal/storage/etcdversion"
+	"github.com/tripod-k8s/tripod/base/storage/etcdversion"
 	"github.com/tripod-k8s/tripod/services/shared/partitions"
 )
 

@@ -13,7 +13,7 @@ import (
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 
-	"github.com/tripod-k8s/tripod/internal/storage/etcdversion"
+	"github.com/tripod-k8s/tripod/base/storage/etcdversion"
 )
 
 // checkMembers returns an error unless each member of etcd keeps users to their keys: one old member is enough to read everything. It

@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"github.com/tripod-k8s/tripod/admin/etcd/snapshot/bucket"
-	"github.com/tripod-k8s/tripod/internal/service/atomicfile"
+	"github.com/tripod-k8s/tripod/base/service/atomicfile"
 )
 
 const (

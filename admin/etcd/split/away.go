@@ -16,8 +16,8 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"k8s.io/apimachinery/pkg/util/validation"
 
-	"github.com/tripod-k8s/tripod/internal/storage/etcdversion"
-	"github.com/tripod-k8s/tripod/internal/storage/placement"
+	"github.com/tripod-k8s/tripod/base/storage/etcdversion"
+	"github.com/tripod-k8s/tripod/base/storage/placement"
 )
 
 // Keeper keeps the record that says whether extensions has the objects of an API group, or an API service. It has the locks and the pause

@@ -19,8 +19,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/util/validation"
 
-	"github.com/tripod-k8s/tripod/internal/hop/addresses"
-	"github.com/tripod-k8s/tripod/internal/storage/placement"
+	"github.com/tripod-k8s/tripod/base/hop/addresses"
+	"github.com/tripod-k8s/tripod/base/storage/placement"
 	"github.com/tripod-k8s/tripod/services/list"
 )
 

@@ -15,7 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/kube-aggregator/pkg/apis/apiregistration"
 
-	"github.com/tripod-k8s/tripod/internal/storage/etcdclient"
+	"github.com/tripod-k8s/tripod/base/storage/etcdclient"
 )
 
 // recordKey is where the target keeps what was done. It is outside of what API servers see.

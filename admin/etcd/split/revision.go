@@ -9,7 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/tripod-k8s/tripod/internal/storage/etcdclient"
+	"github.com/tripod-k8s/tripod/base/storage/etcdclient"
 )
 
 const (

@@ -16,8 +16,8 @@ import (
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
-	"github.com/tripod-k8s/tripod/internal/storage/etcdtest"
-	"github.com/tripod-k8s/tripod/internal/storage/placement"
+	"github.com/tripod-k8s/tripod/base/storage/etcdtest"
+	"github.com/tripod-k8s/tripod/base/storage/placement"
 )
 
 const (

@@ -21,9 +21,9 @@ import (
 	"k8s.io/apiserver/pkg/storage/storagebackend"
 
 	"github.com/tripod-k8s/tripod/admin/etcd/access"
-	"github.com/tripod-k8s/tripod/internal/certs"
-	"github.com/tripod-k8s/tripod/internal/storage/etcdclient"
-	"github.com/tripod-k8s/tripod/internal/storage/placement"
+	"github.com/tripod-k8s/tripod/base/certs"
+	"github.com/tripod-k8s/tripod/base/storage/etcdclient"
+	"github.com/tripod-k8s/tripod/base/storage/placement"
 	"github.com/tripod-k8s/tripod/local/etcd/embedded"
 	"github.com/tripod-k8s/tripod/local/etcd/embedded/embeddedtest"
 	"github.com/tripod-k8s/tripod/services/shared/partitions"

@@ -23,7 +23,7 @@ import (
 	"k8s.io/utils/third_party/forked/golang/btree"
 
 	"github.com/tripod-k8s/tripod/apiservice/storages"
-	"github.com/tripod-k8s/tripod/internal/broadcast"
+	"github.com/tripod-k8s/tripod/base/broadcast"
 )
 
 // Options bound a store. Zero values take the defaults.

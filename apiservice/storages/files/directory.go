@@ -22,7 +22,7 @@ import (
 
 	"github.com/tripod-k8s/tripod/apiservice/internal/revisions"
 	"github.com/tripod-k8s/tripod/apiservice/storages"
-	"github.com/tripod-k8s/tripod/internal/service/filewatch"
+	"github.com/tripod-k8s/tripod/base/service/filewatch"
 )
 
 // directory is that of a resource. What changes it or known holds the lock of writers of the store.

@@ -21,8 +21,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
+	"github.com/tripod-k8s/tripod/base/certs"
 	"github.com/tripod-k8s/tripod/e2e/release"
-	"github.com/tripod-k8s/tripod/internal/certs"
 )
 
 // secretOfGuest is the Secret of a release with the certificate of its user of etcd.

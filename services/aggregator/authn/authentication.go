@@ -21,7 +21,7 @@ import (
 	"k8s.io/apiserver/pkg/authentication/request/x509"
 	"k8s.io/apiserver/pkg/server/dynamiccertificates"
 
-	"github.com/tripod-k8s/tripod/internal/hop/clientcert"
+	"github.com/tripod-k8s/tripod/base/hop/clientcert"
 )
 
 // Config are the ways of authentication that are in use. Nil ones are not.

@@ -8,7 +8,7 @@ import (
 
 	"k8s.io/apiserver/pkg/endpoints/request"
 
-	"github.com/tripod-k8s/tripod/internal/hop/keepalive"
+	"github.com/tripod-k8s/tripod/base/hop/keepalive"
 	"github.com/tripod-k8s/tripod/services/aggregator/routing"
 	"github.com/tripod-k8s/tripod/services/aggregator/upstream"
 )

@@ -23,8 +23,8 @@ import (
 	apiregistrationv1beta1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1beta1"
 	aggregatorscheme "k8s.io/kube-aggregator/pkg/apiserver/scheme"
 
-	"github.com/tripod-k8s/tripod/internal/hop/addresses"
-	"github.com/tripod-k8s/tripod/internal/service"
+	"github.com/tripod-k8s/tripod/base/hop/addresses"
+	"github.com/tripod-k8s/tripod/base/service"
 	services "github.com/tripod-k8s/tripod/services/list"
 	"github.com/tripod-k8s/tripod/services/shared/plugins"
 	"github.com/tripod-k8s/tripod/services/shared/policy"
@@ -60,7 +60,7 @@ type Options struct {
 	ConnectionsMemoryMB int
 	// SharedBindAddress is a host:port at which several aggregators of a host listen, or empty.
 	SharedBindAddress string
-	// SharedWatches makes watches at a replica share events (internal/hop/watches).
+	// SharedWatches makes watches at a replica share events (base/hop/watches).
 	SharedWatches bool
 	// APIServiceForm is the form of the APIServices registered for the backends.
 	APIServiceForm string

@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/tripod-k8s/tripod/internal/hop/envelope"
+	"github.com/tripod-k8s/tripod/base/hop/envelope"
 )
 
 func TestWritesIntoANamespaceThatEndsSayThatItDoes(t *testing.T) {

@@ -13,8 +13,8 @@ import (
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/client-go/transport"
 
-	"github.com/tripod-k8s/tripod/internal/hop/envelope"
-	"github.com/tripod-k8s/tripod/internal/hop/trust"
+	"github.com/tripod-k8s/tripod/base/hop/envelope"
+	"github.com/tripod-k8s/tripod/base/hop/trust"
 	identityv1 "github.com/tripod-k8s/tripod/proto/identity/v1"
 	"github.com/tripod-k8s/tripod/services/aggregator/requestmemory"
 )

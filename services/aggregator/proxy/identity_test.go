@@ -21,8 +21,8 @@ import (
 	"k8s.io/apiserver/pkg/warning"
 	aggregatorscheme "k8s.io/kube-aggregator/pkg/apiserver/scheme"
 
-	"github.com/tripod-k8s/tripod/internal/hop/envelope"
-	"github.com/tripod-k8s/tripod/internal/hop/roundtrip"
+	"github.com/tripod-k8s/tripod/base/hop/envelope"
+	"github.com/tripod-k8s/tripod/base/hop/roundtrip"
 	"github.com/tripod-k8s/tripod/services/aggregator/requestmemory"
 )
 

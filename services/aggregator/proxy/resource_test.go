@@ -19,7 +19,7 @@ import (
 	"k8s.io/apiserver/pkg/endpoints/request"
 	aggregatorscheme "k8s.io/kube-aggregator/pkg/apiserver/scheme"
 
-	"github.com/tripod-k8s/tripod/internal/hop/roundtrip"
+	"github.com/tripod-k8s/tripod/base/hop/roundtrip"
 	"github.com/tripod-k8s/tripod/services/aggregator/requestmemory"
 )
 

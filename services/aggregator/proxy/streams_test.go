@@ -17,8 +17,8 @@ import (
 
 	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
 
-	"github.com/tripod-k8s/tripod/internal/hop/connectionstest"
-	"github.com/tripod-k8s/tripod/internal/hop/envelope"
+	"github.com/tripod-k8s/tripod/base/hop/connectionstest"
+	"github.com/tripod-k8s/tripod/base/hop/envelope"
 )
 
 func TestEventsAreForwardedOneByOne(t *testing.T) {

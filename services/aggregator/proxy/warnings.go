@@ -10,7 +10,7 @@ import (
 	genericapifilters "k8s.io/apiserver/pkg/endpoints/filters"
 	"k8s.io/apiserver/pkg/warning"
 
-	"github.com/tripod-k8s/tripod/internal/hop/envelope"
+	"github.com/tripod-k8s/tripod/base/hop/envelope"
 	identityv1 "github.com/tripod-k8s/tripod/proto/identity/v1"
 )
 

@@ -6,7 +6,7 @@ package routing
 import (
 	"net/url"
 
-	"github.com/tripod-k8s/tripod/internal/migration"
+	"github.com/tripod-k8s/tripod/base/migration"
 )
 
 const (

@@ -16,7 +16,7 @@ import (
 	"k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/streaming/pkg/httpstream"
 
-	"github.com/tripod-k8s/tripod/internal/service"
+	"github.com/tripod-k8s/tripod/base/service"
 )
 
 // Request is the class of a request: its owner, and how it may be treated on its way. WithRequest makes it once, from the method,

@@ -10,9 +10,9 @@ import (
 	"k8s.io/apiserver/pkg/authorization/path"
 	kubeapiserveradmission "k8s.io/kubernetes/pkg/kubeapiserver/admission"
 
-	"github.com/tripod-k8s/tripod/internal/hop/follow"
-	"github.com/tripod-k8s/tripod/internal/hop/rpc"
-	"github.com/tripod-k8s/tripod/internal/hop/trust"
+	"github.com/tripod-k8s/tripod/base/hop/follow"
+	"github.com/tripod-k8s/tripod/base/hop/rpc"
+	"github.com/tripod-k8s/tripod/base/hop/trust"
 	"github.com/tripod-k8s/tripod/services/aggregator/authn"
 	"github.com/tripod-k8s/tripod/services/aggregator/authn/tokens"
 	"github.com/tripod-k8s/tripod/services/aggregator/upstream"

@@ -25,7 +25,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
 
-	"github.com/tripod-k8s/tripod/internal/admission/loopback"
+	"github.com/tripod-k8s/tripod/base/admission/loopback"
 )
 
 // applyAdmission sets up the admission plugins that concern APIServices. Webhooks and policies come from core. What policies

@@ -14,8 +14,8 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/klog/v2"
 
-	"github.com/tripod-k8s/tripod/internal/hop/follow"
-	"github.com/tripod-k8s/tripod/internal/hop/rpc"
+	"github.com/tripod-k8s/tripod/base/hop/follow"
+	"github.com/tripod-k8s/tripod/base/hop/rpc"
 	"github.com/tripod-k8s/tripod/services/aggregator/peers/advertise"
 )
 

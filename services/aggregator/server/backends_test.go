@@ -12,9 +12,9 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
 
-	"github.com/tripod-k8s/tripod/internal/hop/addresses"
-	"github.com/tripod-k8s/tripod/internal/hop/connectionstest"
-	"github.com/tripod-k8s/tripod/internal/hop/trust"
+	"github.com/tripod-k8s/tripod/base/hop/addresses"
+	"github.com/tripod-k8s/tripod/base/hop/connectionstest"
+	"github.com/tripod-k8s/tripod/base/hop/trust"
 	"github.com/tripod-k8s/tripod/services/aggregator/options"
 )
 

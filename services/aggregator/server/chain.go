@@ -16,8 +16,8 @@ import (
 	genericapiserver "k8s.io/apiserver/pkg/server"
 	genericfilters "k8s.io/apiserver/pkg/server/filters"
 
-	"github.com/tripod-k8s/tripod/internal/hop/trust"
-	"github.com/tripod-k8s/tripod/internal/tuning/deepstack"
+	"github.com/tripod-k8s/tripod/base/hop/trust"
+	"github.com/tripod-k8s/tripod/base/tuning/deepstack"
 	"github.com/tripod-k8s/tripod/services/aggregator/authn"
 	"github.com/tripod-k8s/tripod/services/aggregator/clients"
 	"github.com/tripod-k8s/tripod/services/aggregator/proxy"

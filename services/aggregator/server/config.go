@@ -20,9 +20,9 @@ import (
 	aggregatorscheme "k8s.io/kube-aggregator/pkg/apiserver/scheme"
 	generatedopenapi "k8s.io/kube-aggregator/pkg/generated/openapi"
 
-	"github.com/tripod-k8s/tripod/internal/hop/trust"
-	"github.com/tripod-k8s/tripod/internal/service"
-	"github.com/tripod-k8s/tripod/internal/tuning/coalesce"
+	"github.com/tripod-k8s/tripod/base/hop/trust"
+	"github.com/tripod-k8s/tripod/base/service"
+	"github.com/tripod-k8s/tripod/base/tuning/coalesce"
 	"github.com/tripod-k8s/tripod/services/aggregator/authn/tokens"
 	"github.com/tripod-k8s/tripod/services/aggregator/clients"
 	"github.com/tripod-k8s/tripod/services/aggregator/options"

@@ -14,7 +14,7 @@ import (
 	"k8s.io/klog/v2"
 	"k8s.io/kube-aggregator/pkg/apis/apiregistration/v1/helper"
 
-	"github.com/tripod-k8s/tripod/internal/hop/parts"
+	"github.com/tripod-k8s/tripod/base/hop/parts"
 	"github.com/tripod-k8s/tripod/services/aggregator/apis/openapi"
 )
 

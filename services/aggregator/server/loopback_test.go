@@ -18,9 +18,9 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 	aggregatorscheme "k8s.io/kube-aggregator/pkg/apiserver/scheme"
 
-	"github.com/tripod-k8s/tripod/internal/hop/connectionstest"
-	"github.com/tripod-k8s/tripod/internal/hop/trust"
-	"github.com/tripod-k8s/tripod/internal/hop/trust/trusttest"
+	"github.com/tripod-k8s/tripod/base/hop/connectionstest"
+	"github.com/tripod-k8s/tripod/base/hop/trust"
+	"github.com/tripod-k8s/tripod/base/hop/trust/trusttest"
 	"github.com/tripod-k8s/tripod/services/aggregator/apis/discovery"
 	"github.com/tripod-k8s/tripod/services/aggregator/upstream"
 	"github.com/tripod-k8s/tripod/services/list"

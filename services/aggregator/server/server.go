@@ -19,7 +19,7 @@ import (
 	"k8s.io/component-base/metrics/legacyregistry"
 	"k8s.io/kube-aggregator/pkg/apiserver"
 
-	"github.com/tripod-k8s/tripod/internal/service"
+	"github.com/tripod-k8s/tripod/base/service"
 	"github.com/tripod-k8s/tripod/services/aggregator/apis/discovery"
 	"github.com/tripod-k8s/tripod/services/aggregator/apis/health"
 	"github.com/tripod-k8s/tripod/services/aggregator/proxy"

@@ -17,8 +17,8 @@ import (
 	"k8s.io/client-go/informers"
 	admissionregistration "k8s.io/client-go/informers/admissionregistration/v1"
 
-	"github.com/tripod-k8s/tripod/internal/admission/loopback"
-	"github.com/tripod-k8s/tripod/internal/hop/trust"
+	"github.com/tripod-k8s/tripod/base/admission/loopback"
+	"github.com/tripod-k8s/tripod/base/hop/trust"
 	"github.com/tripod-k8s/tripod/services/aggregator/routing"
 	"github.com/tripod-k8s/tripod/services/aggregator/status"
 )

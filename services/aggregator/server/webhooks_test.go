@@ -29,8 +29,8 @@ import (
 	aggregatorscheme "k8s.io/kube-aggregator/pkg/apiserver/scheme"
 	"k8s.io/utils/ptr"
 
-	"github.com/tripod-k8s/tripod/internal/hop/trust"
-	"github.com/tripod-k8s/tripod/internal/hop/trust/trusttest"
+	"github.com/tripod-k8s/tripod/base/hop/trust"
+	"github.com/tripod-k8s/tripod/base/hop/trust/trusttest"
 	"github.com/tripod-k8s/tripod/services/aggregator/routing"
 	"github.com/tripod-k8s/tripod/services/list"
 )

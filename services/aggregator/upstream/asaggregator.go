@@ -6,7 +6,7 @@ package upstream
 import (
 	"net/http"
 
-	"github.com/tripod-k8s/tripod/internal/hop/trust"
+	"github.com/tripod-k8s/tripod/base/hop/trust"
 	"github.com/tripod-k8s/tripod/services/aggregator/routing"
 )
 

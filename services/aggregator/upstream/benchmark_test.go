@@ -13,7 +13,7 @@ import (
 
 	"golang.org/x/net/http2"
 
-	"github.com/tripod-k8s/tripod/internal/hop/connectionstest"
+	"github.com/tripod-k8s/tripod/base/hop/connectionstest"
 	"github.com/tripod-k8s/tripod/services/aggregator/routing"
 )
 

@@ -7,8 +7,8 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/tripod-k8s/tripod/internal/hop/replicas"
-	"github.com/tripod-k8s/tripod/internal/hop/trust"
+	"github.com/tripod-k8s/tripod/base/hop/replicas"
+	"github.com/tripod-k8s/tripod/base/hop/trust"
 	"github.com/tripod-k8s/tripod/services/aggregator/upstream/connections"
 )
 

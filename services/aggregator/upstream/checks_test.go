@@ -17,7 +17,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/tripod-k8s/tripod/internal/hop/connectionstest"
+	"github.com/tripod-k8s/tripod/base/hop/connectionstest"
 	"github.com/tripod-k8s/tripod/services/aggregator/upstream/connections"
 )
 

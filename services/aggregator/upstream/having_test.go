@@ -13,7 +13,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/tripod-k8s/tripod/internal/hop/connectionstest"
+	"github.com/tripod-k8s/tripod/base/hop/connectionstest"
 	"github.com/tripod-k8s/tripod/services/aggregator/routing"
 )
 

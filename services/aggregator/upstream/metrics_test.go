@@ -14,7 +14,7 @@ import (
 
 	"k8s.io/component-base/metrics/legacyregistry"
 
-	"github.com/tripod-k8s/tripod/internal/hop/connectionstest"
+	"github.com/tripod-k8s/tripod/base/hop/connectionstest"
 )
 
 // series returns the value of the time series with these labels (name, value, ...), and whether it exists.

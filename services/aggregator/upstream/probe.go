@@ -14,9 +14,9 @@ import (
 
 	"k8s.io/klog/v2"
 
-	"github.com/tripod-k8s/tripod/internal/hop/attention"
-	"github.com/tripod-k8s/tripod/internal/hop/replicas"
-	"github.com/tripod-k8s/tripod/internal/hop/roundtrip"
+	"github.com/tripod-k8s/tripod/base/hop/attention"
+	"github.com/tripod-k8s/tripod/base/hop/replicas"
+	"github.com/tripod-k8s/tripod/base/hop/roundtrip"
 	"github.com/tripod-k8s/tripod/services/aggregator/upstream/balance"
 	"github.com/tripod-k8s/tripod/services/aggregator/upstream/connections"
 )

@@ -17,7 +17,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tripod-k8s/tripod/internal/hop/connectionstest"
+	"github.com/tripod-k8s/tripod/base/hop/connectionstest"
 )
 
 // process is a replica that a test can kill, stop, and start again at the same address.

@@ -13,10 +13,10 @@ import (
 
 	"k8s.io/klog/v2"
 
-	"github.com/tripod-k8s/tripod/internal/hop/attention"
-	"github.com/tripod-k8s/tripod/internal/hop/envelope"
-	"github.com/tripod-k8s/tripod/internal/hop/trust"
-	"github.com/tripod-k8s/tripod/internal/hop/watches"
+	"github.com/tripod-k8s/tripod/base/hop/attention"
+	"github.com/tripod-k8s/tripod/base/hop/envelope"
+	"github.com/tripod-k8s/tripod/base/hop/trust"
+	"github.com/tripod-k8s/tripod/base/hop/watches"
 	"github.com/tripod-k8s/tripod/services/aggregator/routing"
 	"github.com/tripod-k8s/tripod/services/aggregator/upstream/connections"
 )

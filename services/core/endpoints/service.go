@@ -18,7 +18,7 @@ import (
 
 	"k8s.io/klog/v2"
 
-	"github.com/tripod-k8s/tripod/internal/hop/attention"
+	"github.com/tripod-k8s/tripod/base/hop/attention"
 	endpointsv1 "github.com/tripod-k8s/tripod/proto/endpoints/v1"
 )
 

@@ -12,7 +12,7 @@ import (
 	"k8s.io/klog/v2"
 	"sigs.k8s.io/yaml"
 
-	"github.com/tripod-k8s/tripod/internal/service/filewatch"
+	"github.com/tripod-k8s/tripod/base/service/filewatch"
 	identityv1 "github.com/tripod-k8s/tripod/proto/identity/v1"
 )
 

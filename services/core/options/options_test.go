@@ -14,7 +14,7 @@ import (
 	cliflag "k8s.io/component-base/cli/flag"
 	"k8s.io/kubernetes/cmd/kube-apiserver/app/options"
 
-	"github.com/tripod-k8s/tripod/internal/service/servicetest"
+	"github.com/tripod-k8s/tripod/base/service/servicetest"
 )
 
 func names(sets cliflag.NamedFlagSets) []string {

@@ -24,7 +24,7 @@ import (
 	listers "k8s.io/client-go/listers/admissionregistration/v1"
 	"k8s.io/component-base/featuregate"
 
-	"github.com/tripod-k8s/tripod/internal/hop/trust"
+	"github.com/tripod-k8s/tripod/base/hop/trust"
 	"github.com/tripod-k8s/tripod/services/list"
 )
 

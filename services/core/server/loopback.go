@@ -12,9 +12,9 @@ import (
 	"k8s.io/component-base/tracing"
 	"k8s.io/kubernetes/pkg/api/legacyscheme"
 
-	"github.com/tripod-k8s/tripod/internal/admission/loopback"
-	"github.com/tripod-k8s/tripod/internal/hop/addresses"
-	"github.com/tripod-k8s/tripod/internal/hop/link"
+	"github.com/tripod-k8s/tripod/base/admission/loopback"
+	"github.com/tripod-k8s/tripod/base/hop/addresses"
+	"github.com/tripod-k8s/tripod/base/hop/link"
 	"github.com/tripod-k8s/tripod/services/core/options"
 )
 

@@ -19,10 +19,10 @@ import (
 	"k8s.io/component-base/version"
 	"k8s.io/kubernetes/pkg/controlplane"
 
-	"github.com/tripod-k8s/tripod/internal/hop/feed"
-	"github.com/tripod-k8s/tripod/internal/hop/rpc"
-	"github.com/tripod-k8s/tripod/internal/hop/trust"
-	"github.com/tripod-k8s/tripod/internal/service"
+	"github.com/tripod-k8s/tripod/base/hop/feed"
+	"github.com/tripod-k8s/tripod/base/hop/rpc"
+	"github.com/tripod-k8s/tripod/base/hop/trust"
+	"github.com/tripod-k8s/tripod/base/service"
 	"github.com/tripod-k8s/tripod/services/core/endpoints"
 	"github.com/tripod-k8s/tripod/services/core/identity"
 )

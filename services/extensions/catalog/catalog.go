@@ -20,7 +20,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
 
-	"github.com/tripod-k8s/tripod/internal/admission/loopback"
+	"github.com/tripod-k8s/tripod/base/admission/loopback"
 	backendv1 "github.com/tripod-k8s/tripod/proto/backend/v1"
 )
 

@@ -17,9 +17,9 @@ import (
 	"k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/client-go/rest"
 
-	"github.com/tripod-k8s/tripod/internal/hop/roundtrip"
-	"github.com/tripod-k8s/tripod/internal/hop/trust"
-	"github.com/tripod-k8s/tripod/internal/hop/trust/trusttest"
+	"github.com/tripod-k8s/tripod/base/hop/roundtrip"
+	"github.com/tripod-k8s/tripod/base/hop/trust"
+	"github.com/tripod-k8s/tripod/base/hop/trust/trusttest"
 	"github.com/tripod-k8s/tripod/services/shared/partitions"
 )
 

@@ -25,7 +25,7 @@ import (
 	"k8s.io/apiserver/pkg/storage/value"
 	"k8s.io/apiserver/pkg/storage/value/encrypt/identity"
 
-	"github.com/tripod-k8s/tripod/internal/storage/etcdclient"
+	"github.com/tripod-k8s/tripod/base/storage/etcdclient"
 )
 
 // concurrentReads is how many definitions of a list are read at a time.

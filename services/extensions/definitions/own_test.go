@@ -27,7 +27,7 @@ import (
 	"k8s.io/apiserver/pkg/storage/value"
 	"k8s.io/apiserver/pkg/storage/value/encrypt/identity"
 
-	"github.com/tripod-k8s/tripod/internal/storage/etcdclient"
+	"github.com/tripod-k8s/tripod/base/storage/etcdclient"
 	"github.com/tripod-k8s/tripod/services/shared/partitions"
 )
 

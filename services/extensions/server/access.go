@@ -13,7 +13,7 @@ import (
 	genericapiserver "k8s.io/apiserver/pkg/server"
 	"k8s.io/client-go/rest"
 
-	"github.com/tripod-k8s/tripod/internal/hop/clientcert"
+	"github.com/tripod-k8s/tripod/base/hop/clientcert"
 	"github.com/tripod-k8s/tripod/services/extensions/options"
 	"github.com/tripod-k8s/tripod/services/shared/policy"
 )

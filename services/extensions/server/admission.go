@@ -9,7 +9,7 @@ import (
 	"k8s.io/apiserver/pkg/quota/v1/generic"
 	kubeapiserveradmission "k8s.io/kubernetes/pkg/kubeapiserver/admission"
 
-	"github.com/tripod-k8s/tripod/internal/backend"
+	"github.com/tripod-k8s/tripod/base/backend"
 )
 
 // admissionInitializers are for the plugins of kube-apiserver that concern custom resources.

@@ -16,11 +16,11 @@ import (
 	genericapiserver "k8s.io/apiserver/pkg/server"
 	"k8s.io/client-go/rest"
 
-	"github.com/tripod-k8s/tripod/internal/backend"
-	"github.com/tripod-k8s/tripod/internal/hop/addresses"
-	"github.com/tripod-k8s/tripod/internal/service"
-	"github.com/tripod-k8s/tripod/internal/storage/etcdclient"
-	"github.com/tripod-k8s/tripod/internal/storage/placement"
+	"github.com/tripod-k8s/tripod/base/backend"
+	"github.com/tripod-k8s/tripod/base/hop/addresses"
+	"github.com/tripod-k8s/tripod/base/service"
+	"github.com/tripod-k8s/tripod/base/storage/etcdclient"
+	"github.com/tripod-k8s/tripod/base/storage/placement"
 	"github.com/tripod-k8s/tripod/services/extensions/options"
 	"github.com/tripod-k8s/tripod/services/extensions/storages"
 )

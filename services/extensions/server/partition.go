@@ -12,7 +12,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/component-base/tracing"
 
-	"github.com/tripod-k8s/tripod/internal/backend"
+	"github.com/tripod-k8s/tripod/base/backend"
 	"github.com/tripod-k8s/tripod/services/extensions/definitions"
 	"github.com/tripod-k8s/tripod/services/extensions/options"
 )

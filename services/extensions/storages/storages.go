@@ -18,9 +18,9 @@ import (
 	"k8s.io/component-base/metrics"
 	"k8s.io/component-base/metrics/legacyregistry"
 
-	"github.com/tripod-k8s/tripod/internal/storage/etcdclient"
-	"github.com/tripod-k8s/tripod/internal/storage/placement"
-	"github.com/tripod-k8s/tripod/internal/storage/watchresume"
+	"github.com/tripod-k8s/tripod/base/storage/etcdclient"
+	"github.com/tripod-k8s/tripod/base/storage/placement"
+	"github.com/tripod-k8s/tripod/base/storage/watchresume"
 )
 
 var materialised = metrics.NewGauge(&metrics.GaugeOpts{

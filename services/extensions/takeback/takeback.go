@@ -24,9 +24,9 @@ import (
 	"k8s.io/apiserver/pkg/registry/generic"
 	"k8s.io/apiserver/pkg/storage"
 
-	"github.com/tripod-k8s/tripod/internal/migration"
-	"github.com/tripod-k8s/tripod/internal/storage/etcdclient"
-	"github.com/tripod-k8s/tripod/internal/storage/placement"
+	"github.com/tripod-k8s/tripod/base/migration"
+	"github.com/tripod-k8s/tripod/base/storage/etcdclient"
+	"github.com/tripod-k8s/tripod/base/storage/placement"
 )
 
 // Server answers the requests of a move.

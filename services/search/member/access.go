@@ -18,7 +18,7 @@ import (
 
 	"k8s.io/client-go/rest"
 
-	"github.com/tripod-k8s/tripod/internal/hop/keepalive"
+	"github.com/tripod-k8s/tripod/base/hop/keepalive"
 )
 
 const (

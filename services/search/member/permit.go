@@ -9,7 +9,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/tripod-k8s/tripod/internal/hop/attention"
+	"github.com/tripod-k8s/tripod/base/hop/attention"
 )
 
 const (

@@ -18,7 +18,7 @@ import (
 	"k8s.io/component-base/metrics"
 	"k8s.io/component-base/metrics/legacyregistry"
 
-	"github.com/tripod-k8s/tripod/internal/broadcast"
+	"github.com/tripod-k8s/tripod/base/broadcast"
 	"github.com/tripod-k8s/tripod/services/search/store/database"
 )
 

@@ -16,7 +16,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 	"sigs.k8s.io/yaml"
 
-	"github.com/tripod-k8s/tripod/internal/hop/parts"
+	"github.com/tripod-k8s/tripod/base/hop/parts"
 )
 
 // document is an object, or a list of items. It is written item by item, because an item that is decoded may take 50 times its bytes.

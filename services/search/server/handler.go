@@ -18,7 +18,7 @@ import (
 	"k8s.io/apiserver/pkg/endpoints/handlers/responsewriters"
 	"k8s.io/klog/v2"
 
-	"github.com/tripod-k8s/tripod/internal/service"
+	"github.com/tripod-k8s/tripod/base/service"
 	"github.com/tripod-k8s/tripod/services/search/options"
 	"github.com/tripod-k8s/tripod/services/search/query"
 	"github.com/tripod-k8s/tripod/services/search/rights"

@@ -22,7 +22,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 
-	"github.com/tripod-k8s/tripod/internal/hop/link"
+	"github.com/tripod-k8s/tripod/base/hop/link"
 )
 
 // factory makes the informers that authorizers of kube-apiserver ask for: those of RBAC objects follow core, and those that

@@ -22,7 +22,7 @@ import (
 	"k8s.io/kubernetes/pkg/kubeapiserver/authorizer/modes"
 	"k8s.io/kubernetes/plugin/pkg/auth/authorizer/rbac"
 
-	"github.com/tripod-k8s/tripod/internal/hop/link"
+	"github.com/tripod-k8s/tripod/base/hop/link"
 )
 
 // reviewTimeout is how long core may take to say what a node may do. A request waits for that, and CEL does not say

@@ -31,7 +31,7 @@ import (
 	"k8s.io/kubernetes/pkg/features"
 	"k8s.io/kubernetes/plugin/pkg/auth/authorizer/rbac"
 
-	"github.com/tripod-k8s/tripod/internal/hop/roundtrip"
+	"github.com/tripod-k8s/tripod/base/hop/roundtrip"
 )
 
 // named returns a request for another object.

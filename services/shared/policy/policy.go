@@ -16,7 +16,7 @@ import (
 	"k8s.io/apiserver/pkg/server/egressselector"
 	"k8s.io/client-go/rest"
 
-	"github.com/tripod-k8s/tripod/internal/hop/trust"
+	"github.com/tripod-k8s/tripod/base/hop/trust"
 )
 
 // errNotSynced is why a request can be neither allowed nor denied.

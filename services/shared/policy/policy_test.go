@@ -26,7 +26,7 @@ import (
 	"k8s.io/component-base/metrics/testutil"
 	"k8s.io/kubernetes/pkg/features"
 
-	"github.com/tripod-k8s/tripod/internal/service/atomicfile"
+	"github.com/tripod-k8s/tripod/base/service/atomicfile"
 )
 
 var (

@@ -10,8 +10,8 @@ import (
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 	"k8s.io/kubernetes/plugin/pkg/auth/authorizer/rbac"
 
-	"github.com/tripod-k8s/tripod/internal/hop/trust"
-	"github.com/tripod-k8s/tripod/internal/hop/trust/trusttest"
+	"github.com/tripod-k8s/tripod/base/hop/trust"
+	"github.com/tripod-k8s/tripod/base/hop/trust/trusttest"
 	services "github.com/tripod-k8s/tripod/services/list"
 )
 

@@ -21,7 +21,7 @@ import (
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/yaml"
 
-	"github.com/tripod-k8s/tripod/internal/service/atomicfile"
+	"github.com/tripod-k8s/tripod/base/service/atomicfile"
 	"github.com/tripod-k8s/tripod/test/framework"
 	"github.com/tripod-k8s/tripod/test/framework/both"
 )

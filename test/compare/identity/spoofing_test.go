@@ -22,9 +22,9 @@ import (
 	"google.golang.org/grpc/status"
 	"k8s.io/client-go/rest"
 
-	"github.com/tripod-k8s/tripod/internal/certs"
-	"github.com/tripod-k8s/tripod/internal/hop/envelope"
-	"github.com/tripod-k8s/tripod/internal/hop/trust"
+	"github.com/tripod-k8s/tripod/base/certs"
+	"github.com/tripod-k8s/tripod/base/hop/envelope"
+	"github.com/tripod-k8s/tripod/base/hop/trust"
 	identityv1 "github.com/tripod-k8s/tripod/proto/identity/v1"
 	"github.com/tripod-k8s/tripod/test/framework"
 )

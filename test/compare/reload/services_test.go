@@ -14,7 +14,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/tripod-k8s/tripod/internal/certs"
+	"github.com/tripod-k8s/tripod/base/certs"
 	"github.com/tripod-k8s/tripod/test/framework"
 )
 

@@ -12,7 +12,7 @@ import (
 
 	"k8s.io/client-go/rest"
 
-	"github.com/tripod-k8s/tripod/internal/hop/roundtrip"
+	"github.com/tripod-k8s/tripod/base/hop/roundtrip"
 	"github.com/tripod-k8s/tripod/test/framework"
 	"github.com/tripod-k8s/tripod/test/framework/both"
 )

@@ -16,8 +16,8 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/tripod-k8s/tripod/internal/certs"
-	"github.com/tripod-k8s/tripod/internal/service/atomicfile"
+	"github.com/tripod-k8s/tripod/base/certs"
+	"github.com/tripod-k8s/tripod/base/service/atomicfile"
 )
 
 // aged is the age of the certificates when a cluster starts. A new certificate would be invalid for a clock that is an hour slow.

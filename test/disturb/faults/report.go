@@ -17,7 +17,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/tripod-k8s/tripod/internal/service/atomicfile"
+	"github.com/tripod-k8s/tripod/base/service/atomicfile"
 )
 
 // report has the results of all faults, including those of earlier runs, in a file.

@@ -27,7 +27,7 @@ const (
 )
 
 // Modules are the modules that strangers may require.
-var Modules = []string{"apiservice", "internal", "proto"}
+var Modules = []string{"apiservice", "base", "proto"}
 
 // Environment returns an environment in which Go finds the modules of this checkout at the versions that they require of one another, as if they were
 // released.

@@ -25,8 +25,8 @@ import (
 
 	"github.com/tripod-k8s/tripod/admin/crd"
 	"github.com/tripod-k8s/tripod/admin/etcd/access"
-	"github.com/tripod-k8s/tripod/internal/migration"
-	"github.com/tripod-k8s/tripod/internal/storage/placement"
+	"github.com/tripod-k8s/tripod/base/migration"
+	"github.com/tripod-k8s/tripod/base/storage/placement"
 	"github.com/tripod-k8s/tripod/test/framework"
 )
 

@@ -30,7 +30,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/tripod-k8s/tripod/admin/crd"
-	"github.com/tripod-k8s/tripod/internal/migration"
+	"github.com/tripod-k8s/tripod/base/migration"
 	"github.com/tripod-k8s/tripod/test/framework"
 )
 

@@ -18,9 +18,9 @@ import (
 
 	"github.com/tripod-k8s/tripod/apiservice/storages"
 	"github.com/tripod-k8s/tripod/apiservice/storagetest"
-	"github.com/tripod-k8s/tripod/internal/storage/etcdclient"
-	"github.com/tripod-k8s/tripod/internal/storage/etcdgate"
-	"github.com/tripod-k8s/tripod/internal/storage/etcdtest"
+	"github.com/tripod-k8s/tripod/base/storage/etcdclient"
+	"github.com/tripod-k8s/tripod/base/storage/etcdgate"
+	"github.com/tripod-k8s/tripod/base/storage/etcdtest"
 )
 
 func TestEtcdKeepsTheRules(t *testing.T) {

@@ -21,7 +21,7 @@ import (
 	"golang.org/x/tools/go/packages"
 )
 
-// unpack writes the modules of the last release into a temporary folder.
+// unpack writes the last release into a temporary folder.
 func (c comparison) unpack() (folder, release string, err error) {
 	text, err := os.ReadFile(filepath.Join(c.repository, c.reference))
 	if err != nil {
@@ -39,8 +39,7 @@ func (c comparison) unpack() (folder, release string, err error) {
 		return "", "", err
 	}
 	archive := filepath.Join(folder, "release.tar")
-	git := append([]string{"-C", c.repository, "archive", "--output=" + archive, release, c.module}, c.needed...)
-	if output, err := exec.Command("git", git...).CombinedOutput(); err != nil {
+	if output, err := exec.Command("git", "-C", c.repository, "archive", "--output="+archive, release).CombinedOutput(); err != nil {
 		return "", "", errors.Join(fmt.Errorf("git archive %s: %s (without the history of the repository: git fetch --tags --unshallow)",
 			release, oneLine(string(output))), os.RemoveAll(folder))
 	}
@@ -95,31 +94,33 @@ func (c comparison) load(folder string) (*apidiff.Module, error) {
 	return module, nil
 }
 
-// workspace writes a go.work of the modules in a folder, which may require versions of one another that are in no registry.
+// workspace writes a go.work of the module and of those beside it that it requires, at versions that are in no registry.
 func (c comparison) workspace(folder string) (path, file string, err error) {
-	var work strings.Builder
-	replaced := map[string]bool{}
-	paths := map[string]string{} // of modules, their folders
-	var files []*modfile.File
-	for _, module := range append([]string{c.module}, c.needed...) {
-		name := filepath.Join(folder, module, "go.mod")
-		text, err := os.ReadFile(name)
-		if err != nil {
-			return "", "", err
-		}
-		parsed, err := modfile.Parse(name, text, nil)
-		if err != nil {
-			return "", "", err
-		}
-		if path == "" {
-			path = parsed.Module.Mod.Path
-			fmt.Fprintf(&work, "go %s\n", parsed.Go.Version)
-		}
-		files, paths[parsed.Module.Mod.Path] = append(files, parsed), filepath.Join(folder, module)
-		fmt.Fprintf(&work, "use %q\n", filepath.Join(folder, module))
+	published, err := readModule(folder, c.module)
+	if err != nil {
+		return "", "", err
 	}
-	for _, parsed := range files {
-		for _, required := range parsed.Require {
+	path = published.Module.Mod.Path
+	files := []*modfile.File{published}
+	beside := strings.TrimSuffix(path, c.module)
+	paths := map[string]string{path: filepath.Join(folder, c.module)} // of modules, their folders
+	for _, required := range published.Require {
+		name, ours := strings.CutPrefix(required.Mod.Path, beside)
+		if !ours {
+			continue
+		}
+		module, err := readModule(folder, name)
+		if err != nil {
+			return "", "", err
+		}
+		files, paths[required.Mod.Path] = append(files, module), filepath.Join(folder, name)
+	}
+	var work strings.Builder
+	fmt.Fprintf(&work, "go %s\n", published.Go.Version)
+	replaced := map[string]bool{}
+	for _, module := range files {
+		fmt.Fprintf(&work, "use %q\n", paths[module.Module.Mod.Path])
+		for _, required := range module.Require {
 			if at, ours := paths[required.Mod.Path]; ours && !replaced[required.Mod.String()] {
 				replaced[required.Mod.String()] = true
 				fmt.Fprintf(&work, "replace %s %s => %q\n", required.Mod.Path, required.Mod.Version, at)
@@ -132,6 +133,16 @@ func (c comparison) workspace(folder string) (path, file string, err error) {
 	}
 	file = filepath.Join(temporary, "go.work")
 	return path, file, os.WriteFile(file, []byte(work.String()), 0o600)
+}
+
+// readModule reads the go.mod file of a module in a folder.
+func readModule(folder, module string) (*modfile.File, error) {
+	name := filepath.Join(folder, module, "go.mod")
+	text, err := os.ReadFile(name)
+	if err != nil {
+		return nil, err
+	}
+	return modfile.Parse(name, text, nil)
 }
 
 // withoutBody are the errors in a file because withoutBodies has changed it.

@@ -21,16 +21,14 @@ import (
 type comparison struct {
 	// repository is a checkout with its history. Its other paths are relative.
 	repository string
-	// module is the folder of the published module, and needed are those of modules of the repository that it requires.
+	// module is the folder of the published module. The modules of the repository that it requires are in the folders that their paths name.
 	module string
-	needed []string
 	// reference is a file with the last release, and allowed one with the incompatible changes since then.
 	reference, allowed string
 }
 
 func main() {
-	c := comparison{module: "apiservice", needed: []string{"internal", "proto"}, reference: "proto/released.ref",
-		allowed: "apiservice/incompatible.yaml"}
+	c := comparison{module: "apiservice", reference: "proto/released.ref", allowed: "apiservice/incompatible.yaml"}
 	flag.StringVar(&c.repository, "repository", ".", "checkout with its history")
 	flag.Parse()
 	if err := c.run(os.Stdout); err != nil {

@@ -77,7 +77,7 @@ func TestOnlyListedChangesMayBreakUsers(t *testing.T) {
 			write(t, repository, tc.changed)
 			var out bytes.Buffer
 			err := comparison{
-				repository: repository, module: "module", needed: []string{"needed"}, reference: "reference", allowed: "allowed.yaml",
+				repository: repository, module: "module", reference: "reference", allowed: "allowed.yaml",
 			}.run(&out)
 			if tc.want == "" {
 				require.NoError(t, err)

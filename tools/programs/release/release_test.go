@@ -243,7 +243,7 @@ func TestModules(t *testing.T) {
 	got := (release{version: "v0.2.0"}).modules(&debug.BuildInfo{GoVersion: "go1.26.8", Deps: []*debug.Module{
 		{Path: "example.com/plain", Version: "v2.0.0+incompatible"},
 		{Path: "example.com/replaced", Version: "v0.0.0", Replace: &debug.Module{Path: "example.com/other", Version: "v1.1.0"}},
-		{Path: "github.com/tripod-k8s/tripod/internal", Version: "(devel)"},
+		{Path: "github.com/tripod-k8s/tripod/base", Version: "(devel)"},
 	}})
 	var purls []string
 	for _, component := range got {
@@ -251,7 +251,7 @@ func TestModules(t *testing.T) {
 	}
 	want := []string{
 		"pkg:golang/stdlib@1.26.8", "pkg:golang/example.com/plain@v2.0.0%2Bincompatible", "pkg:golang/example.com/other@v1.1.0",
-		"pkg:golang/github.com/tripod-k8s/tripod/internal@v0.2.0",
+		"pkg:golang/github.com/tripod-k8s/tripod/base@v0.2.0",
 	}
 	if !slices.Equal(purls, want) {
 		t.Errorf("modules are %q, want %q", purls, want)

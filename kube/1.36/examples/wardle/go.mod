@@ -65,7 +65,7 @@ require (
 	github.com/spf13/cobra v1.10.2 // indirect
 	github.com/spf13/pflag v1.0.10 // indirect
 	github.com/stoewer/go-strcase v1.3.0 // indirect
-	github.com/tripod-k8s/tripod/internal v0.1.0 // indirect
+	github.com/tripod-k8s/tripod/base v0.1.0 // indirect
 	github.com/tripod-k8s/tripod/proto v0.1.0 // indirect
 	github.com/x448/float16 v0.8.4 // indirect
 	go.etcd.io/etcd/api/v3 v3.6.16 // indirect

@@ -27,9 +27,9 @@ import (
 	discoveryendpoint "k8s.io/apiserver/pkg/endpoints/discovery/aggregated"
 	"k8s.io/klog/v2"
 
-	"github.com/tripod-k8s/tripod/internal/broadcast"
-	"github.com/tripod-k8s/tripod/internal/hop/parts"
-	"github.com/tripod-k8s/tripod/internal/hop/recovery"
+	"github.com/tripod-k8s/tripod/base/broadcast"
+	"github.com/tripod-k8s/tripod/base/hop/parts"
+	"github.com/tripod-k8s/tripod/base/hop/recovery"
 	"github.com/tripod-k8s/tripod/services/aggregator/apis/apiservices"
 	"github.com/tripod-k8s/tripod/services/aggregator/upstream"
 )

@@ -24,8 +24,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	discoveryendpoint "k8s.io/apiserver/pkg/endpoints/discovery/aggregated"
 
-	"github.com/tripod-k8s/tripod/internal/certs"
-	"github.com/tripod-k8s/tripod/internal/hop/trust"
+	"github.com/tripod-k8s/tripod/base/certs"
+	"github.com/tripod-k8s/tripod/base/hop/trust"
 	"github.com/tripod-k8s/tripod/services/aggregator/upstream"
 )
 

@@ -16,7 +16,7 @@ import (
 
 	"k8s.io/apiserver/pkg/util/responsewriter"
 
-	"github.com/tripod-k8s/tripod/internal/hop/recovery"
+	"github.com/tripod-k8s/tripod/base/hop/recovery"
 )
 
 const (

@@ -10,7 +10,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/util/sets"
 
-	"github.com/tripod-k8s/tripod/internal/hop/replicas"
+	"github.com/tripod-k8s/tripod/base/hop/replicas"
 )
 
 // line is what a server says about one of its checks, as in "[+]ping ok".

@@ -17,8 +17,8 @@ import (
 	"k8s.io/kube-openapi/pkg/openapiconv"
 	openapispec "k8s.io/kube-openapi/pkg/validation/spec"
 
-	"github.com/tripod-k8s/tripod/internal/hop/parts"
-	"github.com/tripod-k8s/tripod/internal/hop/recovery"
+	"github.com/tripod-k8s/tripod/base/hop/parts"
+	"github.com/tripod-k8s/tripod/base/hop/recovery"
 )
 
 // Values without a schema, such as extensions and defaults, are YAML in protobuf, in which each line begins with blanks for each level.

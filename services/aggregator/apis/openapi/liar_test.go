@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/tripod-k8s/tripod/internal/hop/roundtrip"
+	"github.com/tripod-k8s/tripod/base/hop/roundtrip"
 )
 
 // endless is a document of blanks without an end.

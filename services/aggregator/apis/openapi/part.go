@@ -29,8 +29,8 @@ import (
 	"k8s.io/apiserver/pkg/util/responsewriter"
 	"k8s.io/klog/v2"
 
-	"github.com/tripod-k8s/tripod/internal/hop/parts"
-	"github.com/tripod-k8s/tripod/internal/hop/recovery"
+	"github.com/tripod-k8s/tripod/base/hop/parts"
+	"github.com/tripod-k8s/tripod/base/hop/recovery"
 	"github.com/tripod-k8s/tripod/services/aggregator/routing"
 )
 

@@ -18,9 +18,9 @@ import (
 
 	"k8s.io/klog/v2"
 
-	"github.com/tripod-k8s/tripod/internal/hop/envelope"
-	"github.com/tripod-k8s/tripod/internal/hop/parts"
-	"github.com/tripod-k8s/tripod/internal/hop/roundtrip"
+	"github.com/tripod-k8s/tripod/base/hop/envelope"
+	"github.com/tripod-k8s/tripod/base/hop/parts"
+	"github.com/tripod-k8s/tripod/base/hop/roundtrip"
 )
 
 // V3 serves /openapi/v3: an index over all servers, and the documents that it points to, from the

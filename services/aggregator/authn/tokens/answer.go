@@ -12,7 +12,7 @@ import (
 	"k8s.io/apiserver/pkg/authentication/authenticator"
 	"k8s.io/apiserver/pkg/warning"
 
-	"github.com/tripod-k8s/tripod/internal/hop/envelope"
+	"github.com/tripod-k8s/tripod/base/hop/envelope"
 	identityv1 "github.com/tripod-k8s/tripod/proto/identity/v1"
 )
 

@@ -18,8 +18,8 @@ import (
 	"k8s.io/apiserver/pkg/authentication/authenticator"
 	"k8s.io/apiserver/pkg/server/healthz"
 
-	"github.com/tripod-k8s/tripod/internal/hop/follow"
-	"github.com/tripod-k8s/tripod/internal/hop/recovery"
+	"github.com/tripod-k8s/tripod/base/hop/follow"
+	"github.com/tripod-k8s/tripod/base/hop/recovery"
 	identityv1 "github.com/tripod-k8s/tripod/proto/identity/v1"
 )
 

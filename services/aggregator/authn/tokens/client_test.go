@@ -23,7 +23,7 @@ import (
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/warning"
 
-	"github.com/tripod-k8s/tripod/internal/hop/follow"
+	"github.com/tripod-k8s/tripod/base/hop/follow"
 	identityv1 "github.com/tripod-k8s/tripod/proto/identity/v1"
 )
 

@@ -19,7 +19,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/durationpb"
 
-	"github.com/tripod-k8s/tripod/internal/hop/follow"
+	"github.com/tripod-k8s/tripod/base/hop/follow"
 	identityv1 "github.com/tripod-k8s/tripod/proto/identity/v1"
 )
 

@@ -11,7 +11,7 @@ import (
 
 	"google.golang.org/grpc"
 
-	"github.com/tripod-k8s/tripod/internal/hop/follow"
+	"github.com/tripod-k8s/tripod/base/hop/follow"
 	identityv1 "github.com/tripod-k8s/tripod/proto/identity/v1"
 )
 

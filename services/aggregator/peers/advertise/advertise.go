@@ -11,7 +11,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/tripod-k8s/tripod/internal/hop/follow"
+	"github.com/tripod-k8s/tripod/base/hop/follow"
 	endpointsv1 "github.com/tripod-k8s/tripod/proto/endpoints/v1"
 )
 

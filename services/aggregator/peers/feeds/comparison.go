@@ -17,7 +17,7 @@ import (
 	"k8s.io/component-base/metrics/legacyregistry"
 	"k8s.io/klog/v2"
 
-	"github.com/tripod-k8s/tripod/internal/service/settings"
+	"github.com/tripod-k8s/tripod/base/service/settings"
 	backendv1 "github.com/tripod-k8s/tripod/proto/backend/v1"
 )
 

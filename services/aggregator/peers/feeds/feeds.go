@@ -18,7 +18,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/tripod-k8s/tripod/internal/hop/follow"
+	"github.com/tripod-k8s/tripod/base/hop/follow"
 	backendv1 "github.com/tripod-k8s/tripod/proto/backend/v1"
 )
 

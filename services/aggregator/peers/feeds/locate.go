@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"net"
 
-	"github.com/tripod-k8s/tripod/internal/hop/addresses"
+	"github.com/tripod-k8s/tripod/base/hop/addresses"
 )
 
 // Locator returns a function that returns the gRPC address of a replica. servers and grpcAddresses have the same order. A URL,

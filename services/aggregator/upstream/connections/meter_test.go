@@ -17,7 +17,7 @@ import (
 	"golang.org/x/net/http2"
 	"golang.org/x/net/http2/hpack"
 
-	"github.com/tripod-k8s/tripod/internal/hop/connectionstest"
+	"github.com/tripod-k8s/tripod/base/hop/connectionstest"
 	"github.com/tripod-k8s/tripod/services/aggregator/upstream/connections"
 )
 

@@ -17,7 +17,7 @@ import (
 
 	"golang.org/x/net/http/httpguts"
 
-	"github.com/tripod-k8s/tripod/internal/hop/attention"
+	"github.com/tripod-k8s/tripod/base/hop/attention"
 )
 
 // MaxFew is the number of connections that requests for Few may use.

@@ -22,7 +22,7 @@ import (
 
 	"golang.org/x/net/http2"
 
-	"github.com/tripod-k8s/tripod/internal/certs"
+	"github.com/tripod-k8s/tripod/base/certs"
 )
 
 // wireServer makes the test binary the server process of BenchmarkWire. Its value is the directory of the server's certificates.

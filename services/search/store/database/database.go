@@ -12,7 +12,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/tripod-k8s/tripod/internal/hop/keepalive"
+	"github.com/tripod-k8s/tripod/base/hop/keepalive"
 )
 
 // DB is an open database.
