@@ -29,11 +29,9 @@ type Source interface {
 var ErrRefused = errors.New("you may not read /metrics of the aggregator, which has the states of replicas")
 
 const (
-	// interval is that of an instance.
-	interval = time.Second
-	// aggregatorInterval is that of an aggregator. Each user asks for metrics apart, and an answer costs the aggregator some milliseconds. So
-	// it is longer than that of an instance. Slow answers take at most a part of 1/aggregatorCost of the time.
-	aggregatorInterval    = 2 * time.Second
+	// interval is that of all sources: a change shows within a second. Slow answers of an aggregator take at most a part of 1/aggregatorCost
+	// of the time.
+	interval              = time.Second
 	maxAggregatorInterval = 30 * time.Second
 	aggregatorCost        = 10
 	// refusedInterval is longer: each refusal is in the audit log of the cluster.
@@ -64,7 +62,7 @@ type Aggregator struct {
 // NewAggregator returns the source of the cluster of a client.
 func NewAggregator(client *searchclient.Client) *Aggregator { return &Aggregator{client: client} }
 
-// Interval is two seconds, and longer after slow answers.
+// Interval is a second, and longer after slow answers.
 func (a *Aggregator) Interval() time.Duration { return a.interval }
 
 // Observe returns the view of an aggregator. The one process that it knows is its own. The question goes on if the page has left: another
@@ -74,7 +72,7 @@ func (a *Aggregator) Observe(ctx context.Context, _ int64) (*up.Observation, err
 	defer cancel()
 	began := time.Now()
 	seen, err := a.read(ctx)
-	a.interval = min(max(aggregatorInterval, aggregatorCost*time.Since(began)), maxAggregatorInterval)
+	a.interval = min(max(interval, aggregatorCost*time.Since(began)), maxAggregatorInterval)
 	refused := (*searchclient.Error)(nil)
 	if errors.As(err, &refused) && (refused.Code == http.StatusForbidden || refused.Code == http.StatusUnauthorized) {
 		a.interval, err = refusedInterval, ErrRefused

@@ -67,7 +67,7 @@ func TestAClusterIsTheViewOfOneAggregator(t *testing.T) {
 	assert.Equal(t, State("ejected"), lost.State)
 	assert.Equal(t, []Number{{}, {}, {}}, []Number{lost.CPU, lost.Memory, lost.Rate}, "what the aggregator does not know is not 0")
 	assert.Equal(t, -1, lost.Restarts)
-	assert.GreaterOrEqual(t, p.Every, aggregatorInterval)
+	assert.GreaterOrEqual(t, p.Every, interval)
 }
 
 func TestAViewThatCannotBeReadIsNone(t *testing.T) {
@@ -79,8 +79,8 @@ func TestAViewThatCannotBeReadIsNone(t *testing.T) {
 	}{
 		"without the right":     {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusForbidden) }, ErrRefused.Error(), refusedInterval},
 		"with an ended token":   {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusUnauthorized) }, ErrRefused.Error(), refusedInterval},
-		"of another API server": {func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "up 1") }, "has no metric", aggregatorInterval},
-		"with another answer":   {func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "<html>") }, "no metric begins with", aggregatorInterval},
+		"of another API server": {func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "up 1") }, "has no metric", interval},
+		"with another answer":   {func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "<html>") }, "no metric begins with", interval},
 		"that is too large": {func(w http.ResponseWriter, _ *http.Request) {
 			for range 33 {
 				if _, err := io.WriteString(w, strings.Repeat("up 1\n", 1<<20/5)); err != nil {
@@ -88,7 +88,7 @@ func TestAViewThatCannotBeReadIsNone(t *testing.T) {
 				}
 			}
 			io.WriteString(w, strings.Repeat("up 1\n", 1<<20)) //nolint:errcheck // the client has left
-		}, "MiB", aggregatorInterval},
+		}, "MiB", interval},
 	} {
 		source := answering(t, test.answer)
 		_, err := New(source).Next(t.Context(), 0)
@@ -121,7 +121,8 @@ type aggregators struct {
 	failure  error
 }
 
-func (a *aggregators) Interval() time.Duration { return aggregatorInterval }
+// Interval is longer than that of an aggregator.
+func (a *aggregators) Interval() time.Duration { return 2 * time.Second }
 
 func (a *aggregators) Observe(context.Context, int64) (*up.Observation, error) {
 	if a.failure != nil {
@@ -213,7 +214,7 @@ func TestARightThatEndsTakesThePictureAway(t *testing.T) {
 		_, err = f.Next(t.Context(), 0)
 		assert.ErrorIs(t, err, ErrRefused)
 		a.failure = nil
-		time.Sleep(aggregatorInterval)
+		time.Sleep(f.source.Interval())
 		p = next(t, f, nil)
 		assert.Empty(t, p.Changes)
 		assert.Equal(t, p.At, p.Since)

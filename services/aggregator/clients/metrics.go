@@ -8,6 +8,8 @@ import (
 
 	"k8s.io/component-base/metrics"
 	"k8s.io/component-base/metrics/legacyregistry"
+
+	"github.com/tripod-k8s/tripod/services/aggregator/quickmetrics"
 )
 
 // Why a connection was closed.
@@ -36,5 +38,6 @@ var (
 )
 
 var registerMetrics = sync.OnceFunc(func() {
-	legacyregistry.MustRegister(openConnections, takenBytes, closedConnections)
+	quickmetrics.MustRegister(openConnections)
+	legacyregistry.MustRegister(takenBytes, closedConnections)
 })

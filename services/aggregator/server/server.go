@@ -23,6 +23,7 @@ import (
 	"github.com/tripod-k8s/tripod/services/aggregator/apis/discovery"
 	"github.com/tripod-k8s/tripod/services/aggregator/apis/health"
 	"github.com/tripod-k8s/tripod/services/aggregator/proxy"
+	"github.com/tripod-k8s/tripod/services/aggregator/quickmetrics"
 	"github.com/tripod-k8s/tripod/services/aggregator/routing"
 )
 
@@ -83,7 +84,7 @@ func (c *Config) buildHandlerChain(health *health.Handler, stop *shutdown) {
 		answerTimeout: c.generic.RequestTimeout + answerSlack, forwarders: forwarders, additional: additional,
 	}
 	c.generic.BuildHandlerChainFunc = func(own http.Handler, config *genericapiserver.Config) http.Handler {
-		return chains.build(refuseUnknownServices(health.Wrap(own), c.table.Backends(), serializer), config)
+		return chains.build(refuseUnknownServices(health.Wrap(quickmetrics.Wrap(own)), c.table.Backends(), serializer), config)
 	}
 }
 

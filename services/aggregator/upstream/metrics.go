@@ -11,6 +11,7 @@ import (
 	"k8s.io/component-base/metrics"
 	"k8s.io/component-base/metrics/legacyregistry"
 
+	"github.com/tripod-k8s/tripod/services/aggregator/quickmetrics"
 	"github.com/tripod-k8s/tripod/services/aggregator/upstream/balance"
 	"github.com/tripod-k8s/tripod/services/aggregator/upstream/connections"
 )
@@ -89,9 +90,9 @@ var (
 
 // registerMetrics adds the metrics to /metrics. Label values set before that are lost.
 var registerMetrics = sync.OnceFunc(func() {
-	legacyregistry.MustRegister(requestsTotal, inFlight, requestDuration, retriesTotal, retriesDeniedTotal, ejectionsTotal, endpointsByState,
-		endpointState, lateTotal, connectionsOpen,
-		watchSessions, watchBytesTotal)
+	quickmetrics.MustRegister(requestsTotal, inFlight, requestDuration, endpointsByState, endpointState)
+	legacyregistry.MustRegister(retriesTotal, retriesDeniedTotal, ejectionsTotal, lateTotal, connectionsOpen, watchSessions,
+		watchBytesTotal)
 })
 
 // Values of the label what in watch_session_bytes_total.

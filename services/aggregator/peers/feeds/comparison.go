@@ -19,6 +19,7 @@ import (
 
 	"github.com/tripod-k8s/tripod/base/service/settings"
 	backendv1 "github.com/tripod-k8s/tripod/proto/backend/v1"
+	"github.com/tripod-k8s/tripod/services/aggregator/quickmetrics"
 )
 
 // maxListed limits how many differences a message lists.
@@ -42,7 +43,10 @@ var (
 		Help:           "How many replicas of backends do not report their configuration, because their version is older.",
 		StabilityLevel: metrics.ALPHA,
 	})
-	registerMetrics = sync.OnceFunc(func() { legacyregistry.MustRegister(differences, unknown) })
+	registerMetrics = sync.OnceFunc(func() {
+		quickmetrics.MustRegister(differences)
+		legacyregistry.MustRegister(unknown)
+	})
 )
 
 // Comparison compares the encryption, audit and admission settings of all replicas. It only reports. Serving with one of two configurations
