@@ -15,6 +15,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -127,42 +128,44 @@ type browser struct {
 }
 
 // address finds where the console is in what `tripod console` prints.
-var address = regexp.MustCompile(`(http://\S+/)sign-in\?\S+`)
+var address = regexp.MustCompile(`http://\S+/sign-in\?\S+`)
 
-// browse starts a console for a reader, and signs a browser in.
-func (b *benchmark) browse(ctx context.Context, s *side, reader *rest.Config) (*browser, error) {
+// startConsole starts a console for a reader, and returns the address at which a browser signs in.
+func (b *benchmark) startConsole(ctx context.Context, s *side, reader *rest.Config, name string) (signIn string, err error) {
 	config := clientcmdapi.NewConfig()
 	config.Clusters["search"] = &clientcmdapi.Cluster{Server: reader.Host, InsecureSkipTLSVerify: true}
 	config.AuthInfos["reader"] = &clientcmdapi.AuthInfo{Token: reader.BearerToken}
 	config.Contexts["search"] = &clientcmdapi.Context{Cluster: "search", AuthInfo: "reader"}
 	config.CurrentContext = "search"
-	kubeconfig := filepath.Join(b.environment.Dir, "console.kubeconfig")
+	kubeconfig := filepath.Join(b.environment.Dir, name+".kubeconfig")
 	if err := clientcmd.WriteToFile(*config, kubeconfig); err != nil {
-		return nil, err
+		return "", err
 	}
 	console, err := b.environment.Start(framework.Command{
-		Name: "console", Path: b.environment.Binary("tripod"), Args: []string{"console", "--kubeconfig", kubeconfig},
+		Name: name, Path: b.environment.Binary("tripod"), Args: []string{"console", "--kubeconfig", kubeconfig},
 	})
 	if err != nil {
-		return nil, err
+		return "", err
 	}
-	var printed []string
 	err = s.await(ctx, console, "the console prints its address", func() error {
 		text, err := os.ReadFile(console.Log)
-		if printed = address.FindStringSubmatch(string(text)); err == nil && printed == nil {
+		if signIn = address.FindString(string(text)); err == nil && signIn == "" {
 			err = errors.New("it has printed none")
 		}
 		return err
 	})
-	if err != nil {
-		return nil, err
-	}
+	return signIn, err
+}
+
+// signIn signs a browser in.
+func signIn(ctx context.Context, address string) (*browser, error) {
 	jar, err := cookiejar.New(nil)
 	if err != nil {
 		return nil, err
 	}
-	at := &browser{&http.Client{Jar: jar, Timeout: pageTimeout}, printed[1]}
-	_, err = at.read(ctx, printed[0])
+	root, _, _ := strings.Cut(address, "sign-in")
+	at := &browser{&http.Client{Jar: jar, Timeout: pageTimeout}, root}
+	_, err = at.read(ctx, address)
 	return at, err
 }
 
@@ -206,23 +209,32 @@ func (b *benchmark) view(ctx context.Context, at *browser, what viewing, apps in
 	return v, nil
 }
 
-// views measures the pages of the console.
-func (b *benchmark) views(ctx context.Context, s *side, apps int) (all []viewed, err error) {
+// views measures the pages of the console, by HTTP and in Chromium.
+func (b *benchmark) views(ctx context.Context, s *side, apps int, r *consoleReport) error {
 	reader, err := s.reader(ctx)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	at, err := b.browse(ctx, s, reader)
+	address, err := b.startConsole(ctx, s, reader, "console")
 	if err != nil {
-		return nil, err
+		return err
+	}
+	at, err := signIn(ctx, address)
+	if err != nil {
+		return err
 	}
 	for _, what := range views {
 		v, err := b.view(ctx, at, what, apps)
 		if err != nil {
-			return all, err
+			return err
 		}
 		logf("console: %s: p50 %.1f ms, p99 %.1f ms, %d bytes", v.Name, v.P50, v.P99, v.Bytes)
-		all = append(all, v)
+		r.Views = append(r.Views, v)
 	}
-	return all, nil
+	// Only one browser can sign in at an address.
+	if address, err = b.startConsole(ctx, s, reader, "console-chromium"); err != nil {
+		return err
+	}
+	r.Shown, err = b.show(ctx, address, apps)
+	return err
 }

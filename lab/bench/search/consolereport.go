@@ -20,6 +20,7 @@ type consoleReport struct {
 	Objects, Clusters int
 	Found             []found
 	Views             []viewed
+	Shown             []shown
 }
 
 func newConsoleReport(o *options, m *many) *consoleReport {
@@ -45,7 +46,13 @@ func (c *consoleReport) tables() []table.Table {
 			v.Name, fmt.Sprint(v.Requests), table.Number(v.P50), table.Number(v.P99), table.Number(float64(v.Bytes) / 1e3),
 		})
 	}
-	return []table.Table{byWords, pages}
+	inChromium := table.Table{Title: "Pages in Chromium", Header: []string{"", "visits", "first paint, p50 ms", "first paint, at most ms", "loaded, p50 ms"}}
+	for _, s := range c.Shown {
+		inChromium.Rows = append(inChromium.Rows, []string{
+			s.Name, fmt.Sprint(visits), table.Number(s.Painted), table.Number(s.MaxPainted), table.Number(s.Load),
+		})
+	}
+	return []table.Table{byWords, pages, inChromium}
 }
 
 // The section about the console is between these lines, so that a run of that part alone can replace it.

@@ -62,7 +62,7 @@ func (b *benchmark) measureMany(ctx context.Context, r *report) (err error) {
 		if r.Console.Found, err = b.searchAll(ctx, s, wordSearches, apps); err != nil {
 			return err
 		}
-		if r.Console.Views, err = b.views(ctx, s, apps); err != nil {
+		if err = b.views(ctx, s, apps, r.Console); err != nil {
 			return err
 		}
 	}
