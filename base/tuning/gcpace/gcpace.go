@@ -52,8 +52,9 @@ const (
 	// A service is busy while collections come less than busy after each other, and no longer busy after quiet without a collection.
 	busy  = 2 * time.Second
 	quiet = 15 * time.Second
-	// starting is how long a service starts. The garbage of that time would lie between objects that stay for ever. With 20 s instead, the peak
-	// of core is the same (257 to 260 MB instead of 255 to 265), and a GET in the first half minute takes up to a tenth more processor time.
+	// starting is how long a service starts. The garbage of that time would lie between objects that stay for ever. With 20 s instead, the
+	// peak of core is the same (257 to 260 MB instead of 255 to 265), and a GET in the first half minute takes up to a tenth more processor
+	// time.
 	starting = 6 * time.Second
 
 	least = 50

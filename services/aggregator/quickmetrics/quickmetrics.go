@@ -1,11 +1,12 @@
 // Copyright The Tripod Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package quickmetrics answers GET /metrics?name[]=NAME for the metrics that show the state of an aggregator, without collecting all others.
+// Package quickmetrics answers GET /metrics?name[]=NAME for the metrics that show the state of an aggregator, without collecting all
+// others.
 //
 // Prometheus' handler collects every metric of a process, among them hundreds of histograms and the Go runtime's, before it selects those
-// that a client wants. The console asks every second for ten of them: an answer takes an aggregator that has just started 1.1 ms of processor
-// time, and 5.5 ms if one more metric is wanted that is not among these. Most of what is left is what a request takes.
+// that a client wants. The console asks every second for ten of them. An answer takes an aggregator that has just started 1.1 ms of
+// processor time, and 5.5 ms if one more metric is wanted that is not among these. Most of what is left is what a request takes.
 package quickmetrics
 
 import (
