@@ -17,8 +17,14 @@ import (
 // visits is how often Chromium opens each page.
 const visits = 20
 
-// painted is how long the last page took until something of it was to be seen, and until all of it was, in milliseconds.
-const painted = `[performance.getEntriesByName("first-contentful-paint")[0].startTime, performance.getEntriesByType("navigation")[0].duration]`
+// painted waits until the page is to be seen, and returns how long that took, and how long until all was loaded, in milliseconds.
+const painted = `new Promise(done => {
+	const look = () => {
+		const paint = performance.getEntriesByName("first-contentful-paint")[0], page = performance.getEntriesByType("navigation")[0]
+		paint && page.duration ? done([paint.startTime, page.duration]) : requestAnimationFrame(look)
+	}
+	look()
+})`
 
 // addressBox is the box for words. The main job of the console begins in it.
 const addressBox = `input[name="q"]`
@@ -75,7 +81,7 @@ func open(ctx context.Context, address, text string) ([]float64, error) {
 	if err != nil {
 		return nil, err
 	}
-	took, err := chromedp.Run(ctx, chromedp.Evaluate[[]float64](painted))
+	took, err := chromedp.Run(ctx, chromedp.Evaluate[[]float64](painted, chromedp.EvalAwaitPromise))
 	if err == nil && len(took) != 2 {
 		err = errors.New("the browser does not say how long the page took")
 	}
