@@ -46,7 +46,7 @@ func NewReader(t testing.TB, env []string) *Reader {
 func (r *Reader) Follow(blocks []Block) {
 	r.t.Helper()
 	for i, block := range blocks {
-		shown := ""
+		shown, began := "", time.Now()
 		if i+1 < len(blocks) && blocks[i+1].Language == "text" {
 			shown = blocks[i+1].Content
 		}
@@ -62,6 +62,7 @@ func (r *Reader) Follow(blocks []Block) {
 		case block.Language == "sh":
 			r.run(block, shown)
 		}
+		r.t.Logf("line %d took %v", block.Line, time.Since(began).Round(100*time.Millisecond))
 	}
 }
 
