@@ -65,10 +65,15 @@ func (c *console) parts(ctx context.Context) []query.Part {
 	if c.partsBusy || time.Now().Before(c.partsUntil) {
 		return c.knownParts
 	}
+	free, err := c.looks.Take(ctx)
+	if err != nil { // other sessions look, and the next page tries again
+		return c.knownParts
+	}
 	c.partsBusy = true
 	looked := make(chan struct{})
 	go func() { // the only one, which ends with the session, or after partsTimeout
 		defer close(looked)
+		defer free()
 		c.lookForParts()
 	}()
 	c.partsMu.Unlock()

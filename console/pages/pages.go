@@ -56,6 +56,9 @@ type console struct {
 	mu     sync.Mutex
 	reader string
 
+	// looks are the places of sessions that look for parts.
+	looks *access.Places
+
 	// partsMu guards what follows.
 	partsMu    sync.Mutex
 	knownParts []query.Part
@@ -72,6 +75,9 @@ type Options struct {
 	// Room bounds the followers of several sessions, each of a user. Without it, the pages are all that the console has.
 	Room *live.Room
 	User string
+	// Looks bound how many sessions look at once for what completes searches, which goes on when a page has been sent. Without them, the pages
+	// are all that the console has.
+	Looks *access.Places
 	// SignOut is whether pages have a form that ends the session.
 	SignOut bool
 }
@@ -89,7 +95,10 @@ func Renews(req *http.Request) bool { return req.URL.Path == livePath }
 // New returns the pages.
 func New(client *searchclient.Client, options Options) *Pages {
 	session, end := context.WithCancel(context.Background())
-	c, mux := &console{hub: client, signOut: options.SignOut, session: session}, http.NewServeMux()
+	if options.Looks == nil {
+		options.Looks = access.NewPlaces(1, 0)
+	}
+	c, mux := &console{hub: client, signOut: options.SignOut, session: session, looks: options.Looks}, http.NewServeMux()
 	all := &Pages{Handler: mux, End: end}
 	if c.instance = options.Instance != nil; c.instance {
 		c.pictures = live.New(options.Instance)

@@ -52,6 +52,8 @@ const (
 	// minutes with 200 replicas that change twice a minute.
 	maxFollowers       = 64
 	maxFollowersOfUser = 4
+	// maxLooks is how many sessions look at once for what completes searches: search counts objects for each, for 20 s at most.
+	maxLooks = 8
 )
 
 // Options are those of a console for a team.
@@ -98,7 +100,9 @@ type Guard struct {
 	pages *access.Places
 	// followers have room for what sessions follow.
 	followers *live.Room
-	mux       *http.ServeMux
+	// looks are places for sessions that look for what completes searches.
+	looks *access.Places
+	mux   *http.ServeMux
 }
 
 // New returns the guard of a console.
@@ -112,7 +116,7 @@ func New(options Options) (*Guard, error) {
 	g := &Guard{
 		options: options, sessions: newSessions(options.IdleTimeout, options.Lifetime),
 		byToken: newAttempts(), byIssuer: newAttempts(), refusals: rate.NewLimiter(rate.Every(refusalInterval), refusalsLogged),
-		pages: access.NewPlaces(maxPages, waitingPages), followers: live.NewRoom(maxFollowers, maxFollowersOfUser), mux: http.NewServeMux(),
+		pages: access.NewPlaces(maxPages, waitingPages), followers: live.NewRoom(maxFollowers, maxFollowersOfUser), looks: access.NewPlaces(maxLooks, 0), mux: http.NewServeMux(),
 	}
 	for path, asset := range pages.Assets() {
 		g.mux.Handle("GET "+path, asset)
@@ -247,7 +251,7 @@ func (g *Guard) begin(w http.ResponseWriter, req *http.Request, by string, with 
 		g.askToSignIn(w, http.StatusBadGateway, "The API server does not say whose token it is: try again later.")
 		return false, hasLeft(req)
 	}
-	g.sessions.begin(k, name, req.Host, pages.New(hub, pages.Options{SignOut: true, Room: g.followers, User: name}))
+	g.sessions.begin(k, name, req.Host, pages.New(hub, pages.Options{SignOut: true, Room: g.followers, Looks: g.looks, User: name}))
 	klog.InfoS("A user has signed in", "user", name, "client", req.RemoteAddr)
 	g.endOf(req)
 	http.SetCookie(w, &http.Cookie{
