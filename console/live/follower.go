@@ -19,6 +19,9 @@ import (
 const (
 	// pause is the time without requests after which the follower begins to watch anew.
 	pause = 10 * time.Second
+	// numbersEvery is the time after which a picture with other numbers follows, if nothing else has changed.
+	// A page takes a browser 10 to 30 ms, so this is a third of what it would take every second.
+	numbersEvery = 3 * time.Second
 	// maxReplicas bounds what is remembered.
 	maxReplicas = 500
 )
@@ -30,6 +33,9 @@ type Follower struct {
 	turn chan struct{}
 
 	picture *Picture
+	// painted is when the source gave the answer of the picture, and numbersEvery the time after which other numbers are another picture.
+	painted      time.Time
+	numbersEvery time.Duration
 	// failure is why there is no picture.
 	failure error
 	// tried is when the source was asked last, and every the time until the next question.
@@ -53,7 +59,7 @@ type way struct{ aggregator, backend, endpoint string }
 
 // New returns a follower of a source.
 func New(source Source) *Follower {
-	f := &Follower{source: source, turn: make(chan struct{}, 1)}
+	f := &Follower{source: source, turn: make(chan struct{}, 1), numbersEvery: numbersEvery}
 	f.restart()
 	return f
 }
@@ -63,8 +69,9 @@ func (f *Follower) restart() {
 	f.ways, f.counters, f.ready = map[way]view.Replica{}, map[string]*counters{}, readiness{}
 }
 
-// Next returns a picture that is not older than the interval of the source, and has another version than the one that the caller has. It
-// waits for that. The error is that of the source if there is no picture, or that of the context.
+// Next returns a picture with another version than the one that the caller has. It waits for that. What it says about states is not older
+// than the interval of the source, and its numbers are not older than numbersEvery. The error is that of the source if there is no picture,
+// or that of the context.
 func (f *Follower) Next(ctx context.Context, known int64) (*Picture, error) {
 	for {
 		select {
@@ -72,13 +79,16 @@ func (f *Follower) Next(ctx context.Context, known int64) (*Picture, error) {
 		case <-ctx.Done():
 			return nil, ctx.Err()
 		}
-		picture, failure, wait := f.picture, f.failure, f.every-time.Since(f.tried)
-		if wait <= 0 {
-			defer func() { <-f.turn }()
-			return f.observe(ctx)
+		var err error
+		if f.every <= time.Since(f.tried) {
+			err = f.observe(ctx)
 		}
+		picture, failure, wait := f.picture, f.failure, f.every-time.Since(f.tried)
 		<-f.turn // a page that has no picture yet does not wait for those that have
-		if picture == nil || picture.Version != known {
+		switch {
+		case err != nil:
+			return nil, err
+		case picture == nil || picture.Version != known:
 			return picture, failure
 		}
 		select {
@@ -89,11 +99,11 @@ func (f *Follower) Next(ctx context.Context, known int64) (*Picture, error) {
 	}
 }
 
-// observe asks the source. The caller has the turn.
-func (f *Follower) observe(ctx context.Context) (*Picture, error) {
+// observe asks the source. The caller has the turn. The error is that of the context: the source was not asked.
+func (f *Follower) observe(ctx context.Context) error {
 	observation, err := f.source.Observe(ctx, f.lastEvent)
 	if errors.Is(err, context.Canceled) && ctx.Err() != nil {
-		return nil, ctx.Err()
+		return ctx.Err()
 	}
 	watched := time.Since(f.tried) < max(pause, 3*f.every)
 	f.tried, f.every = time.Now(), f.source.Interval()
@@ -111,7 +121,7 @@ func (f *Follower) observe(ctx context.Context) (*Picture, error) {
 		again.Version, again.Failure, again.Every = again.Version+1, Bounded(err.Error()), f.every
 		f.picture = &again
 	}
-	return f.picture, f.failure
+	return nil
 }
 
 // Bounded returns the begin of a text that a server may have written.
@@ -165,7 +175,9 @@ func (f *Follower) paint(o *up.Observation, watched bool) {
 		}
 	}
 	p.Lanes, p.Changes = f.timeline.copies(ordered)
-	f.picture = p
+	if f.picture == nil || f.tried.Sub(f.painted) >= f.numbersEvery || !p.looksLike(f.picture) {
+		f.picture, f.painted = p, f.tried
+	}
 }
 
 // recognise finds out whether the view is that of another aggregator than before. It may count less or more, so nothing of the two can be

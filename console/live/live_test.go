@@ -99,6 +99,7 @@ func TestCountersBecomeRates(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		i := newInstance()
 		f := New(Instance(i.observe))
+		f.numbersEvery = 0
 		p := next(t, f, nil)
 		assert.Equal(t, Number{}, p.Rate, "nothing to compare with")
 		assert.Equal(t, known(5), p.Connections)
@@ -137,10 +138,36 @@ func TestCountersBecomeRates(t *testing.T) {
 	})
 }
 
+func TestNumbersAloneWaitForAPicture(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		i := newInstance()
+		f := New(Instance(i.observe))
+		p := next(t, f, nil)
+		took := func(want time.Duration, why string) {
+			began := time.Now()
+			p = next(t, f, p)
+			assert.Equal(t, want, time.Since(began), why)
+		}
+		took(interval, "rates are known")
+		i.observation.Aggregators[0].Replicas[0].Requests += 30
+		took(numbersEvery, "only numbers change")
+		assert.Equal(t, known(30/4.), replicaIn(t, p, "core-0").Rate, "30 requests in 4 s")
+		i.observation.Aggregators[0].Replicas[1].State = "unready"
+		took(interval, "a replica is unready")
+		i.observation.Differences = []string{"core at 127.0.0.1:1 differs"}
+		took(interval, "settings differ")
+		i.observation.Processes[1].Restarts++
+		took(interval, "a process has restarted")
+		took(numbersEvery, "nothing changes")
+		assert.Same(t, p, next(t, f, nil), "another page has the same picture")
+	})
+}
+
 func TestARequestForAPictureWaitsForTheNextOne(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		i := newInstance()
 		f := New(Instance(i.observe))
+		f.numbersEvery = 0
 		first := next(t, f, nil)
 		assert.Same(t, first, next(t, f, nil), "another page, in the same second")
 		began := time.Now()

@@ -111,6 +111,23 @@ type Change struct {
 // Covers is how much time the timeline covers.
 const Covers = up.EventsFor
 
+// looksLike reports whether two pictures have the same replicas in the same states, with the same history. Their numbers may differ.
+func (p *Picture) looksLike(other *Picture) bool {
+	same := func(a, b Replica) bool {
+		return a.Name == b.Name && a.State == b.State && a.Why == b.Why && a.Restarts == b.Restarts &&
+			a.Rate.Known == b.Rate.Known && a.CPU.Known == b.CPU.Known
+	}
+	return p.Failure == other.Failure && p.LeftOff == other.LeftOff && slices.Equal(p.Differences, other.Differences) &&
+		slices.EqualFunc(p.Services, other.Services, func(a, b Service) bool { return slices.EqualFunc(a.Replicas, b.Replicas, same) }) &&
+		slices.EqualFunc(p.Lanes, other.Lanes, func(a, b Lane) bool { return slices.Equal(a.Spans, b.Spans) }) &&
+		slices.Equal(p.Changes, other.Changes) && p.View.isSame(other.View)
+}
+
+// isSame reports whether two views are of the same aggregator.
+func (v *View) isSame(other *View) bool {
+	return v == other || v != nil && other != nil && *v == *other
+}
+
 // add puts a replica into its service.
 func (p *Picture) add(r Replica) {
 	at := slices.IndexFunc(p.Services, func(s Service) bool { return s.Name == r.Service })

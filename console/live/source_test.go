@@ -145,6 +145,7 @@ func TestAnotherAggregatorRestartsRates(t *testing.T) {
 		one, two := time.Now().Add(-time.Hour), time.Now().Add(-time.Minute)
 		a := &aggregators{process: view.Process{Started: one, CPUSeconds: 50}, replicas: []view.Replica{{Backend: "core", Endpoint: "a:1", State: "serving", Requests: 1000}}}
 		f := New(a)
+		f.numbersEvery = 0
 		core := func(p *Picture) Replica { return replicaIn(t, p, "core at a:1") }
 		p := next(t, f, nil)
 		assert.Equal(t, Number{}, core(p).Rate, "nothing to compare with")

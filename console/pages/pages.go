@@ -179,6 +179,10 @@ func (c *console) page(name string, fill func(*http.Request) (model, error)) htt
 	return func(w http.ResponseWriter, req *http.Request) {
 		code := http.StatusOK
 		m, err := fill(req)
+		if errors.Is(err, errUnchanged) {
+			w.WriteHeader(http.StatusNoContent)
+			return
+		}
 		if err != nil {
 			code = codeOf(err)
 			m, name := model(&failure{layout: layout{Title: "Error"}, Code: code, Message: err.Error()}), "error"

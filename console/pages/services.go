@@ -4,6 +4,7 @@
 package pages
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"net/http"
@@ -89,15 +90,21 @@ type shownChange struct{ At, Replica, Text string }
 // unseenInterval is the time until a page without a picture asks for one again.
 const unseenInterval = 10 * time.Second
 
+// errUnchanged is returned if the page has the present picture already.
+var errUnchanged = errors.New("the picture is the same")
+
 // showServices shows the services as they are.
 func (c *console) showServices(req *http.Request) (model, error) {
 	known, _ := strconv.ParseInt(req.URL.Query().Get("after"), 10, 64) // another text is no version
+	wait := known
 	if !c.instance {
-		known = 0 // the script waits, because requests of a team that wait take the places of others
+		wait = 0 // the script waits, because requests of a team that wait take the places of others
 	}
-	picture, err := c.pictures.Next(req.Context(), known)
+	picture, err := c.pictures.Next(req.Context(), wait)
 	var page *servicesPage
 	switch {
+	case err == nil && picture.Version == known:
+		return nil, errUnchanged
 	case err == nil:
 		page = newServicesPage(picture, time.Now())
 	case c.instance || req.Context().Err() != nil:
