@@ -164,7 +164,7 @@ func TestASilentWatchIsOpenedAnew(t *testing.T) {
 	eventually(t, s, "a")
 	stop()
 	from := newStream("east", onlyStream(m).kind, onlyStream(m).source, s)
-	from.silence = time.Millisecond
+	from.silence = 100 * time.Millisecond // a request that ends earlier may not reach the member
 	ctx, cancel := contextFor(t)
 	done := make(chan struct{})
 	go func() {
