@@ -235,7 +235,7 @@ func (b *browser) media(scheme string) {
 }
 
 // pictures are those of docs/console.md.
-var pictures = []string{"results-light", "object-dark", "history", "services-light", "timeline"}
+var pictures = []string{"results-light", "object-dark", "history", "services-light", "services-of-a-cluster-light", "timeline"}
 
 // shoot writes a picture of the page into the folder that CONSOLE_SCREENSHOTS names.
 func (b *browser) shoot(name string) {
