@@ -116,7 +116,8 @@ func New(options Options) (*Guard, error) {
 	g := &Guard{
 		options: options, sessions: newSessions(options.IdleTimeout, options.Lifetime),
 		byToken: newAttempts(), byIssuer: newAttempts(), refusals: rate.NewLimiter(rate.Every(refusalInterval), refusalsLogged),
-		pages: access.NewPlaces(maxPages, waitingPages), followers: live.NewRoom(maxFollowers, maxFollowersOfUser), looks: access.NewPlaces(maxLooks, 0), mux: http.NewServeMux(),
+		pages: access.NewPlaces(maxPages, waitingPages), followers: live.NewRoom(maxFollowers, maxFollowersOfUser),
+		looks: access.NewPlaces(maxLooks, 0), mux: http.NewServeMux(),
 	}
 	for path, asset := range pages.Assets() {
 		g.mux.Handle("GET "+path, asset)
