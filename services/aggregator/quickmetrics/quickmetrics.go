@@ -11,6 +11,7 @@ package quickmetrics
 
 import (
 	"net/http"
+	"slices"
 	"sync"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -51,15 +52,27 @@ func MustRegister(added ...metrics.Registerable) {
 
 // Wrap answers requests for metrics by their names, if it knows all of these. All other requests are for next.
 func Wrap(next http.Handler) http.Handler {
-	quick := promhttp.InstrumentMetricHandler(prometheus.DefaultRegisterer,
-		promhttp.HandlerFor(prometheus.Gatherers{registry, buildInfo()}, promhttp.HandlerOpts{}))
+	all := prometheus.Gatherers{registry, buildInfo()}
+	quick := promhttp.InstrumentMetricHandler(prometheus.DefaultRegisterer, http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		promhttp.HandlerFor(some(all, namesOf(req)), promhttp.HandlerOpts{}).ServeHTTP(w, req)
+	}))
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
-		if req.Method == http.MethodGet && req.URL.Path == "/metrics" && knowsAll(req.URL.Query()["name[]"]) {
+		if req.Method == http.MethodGet && req.URL.Path == "/metrics" && knowsAll(namesOf(req)) {
 			quick.ServeHTTP(w, req)
 			return
 		}
 		next.ServeHTTP(w, req)
 	})
+}
+
+func namesOf(req *http.Request) []string { return req.URL.Query()["name[]"] }
+
+// some gathers metrics by their names. The handler of older versions of client_golang, which Kubernetes 1.36 has, does not select.
+func some(all prometheus.Gatherer, wanted []string) prometheus.GathererFunc {
+	return func() ([]*dto.MetricFamily, error) {
+		families, err := all.Gather()
+		return slices.DeleteFunc(families, func(f *dto.MetricFamily) bool { return !slices.Contains(wanted, f.GetName()) }), err
+	}
 }
 
 func knowsAll(wanted []string) bool {
