@@ -7,6 +7,8 @@ import (
 	"slices"
 	"time"
 
+	"k8s.io/utils/ptr"
+
 	"github.com/tripod-k8s/tripod/base/hop/addresses"
 	"github.com/tripod-k8s/tripod/local/names"
 	"github.com/tripod-k8s/tripod/local/up"
@@ -120,12 +122,7 @@ func (p *Picture) looksLike(other *Picture) bool {
 	return p.Failure == other.Failure && p.LeftOff == other.LeftOff && slices.Equal(p.Differences, other.Differences) &&
 		slices.EqualFunc(p.Services, other.Services, func(a, b Service) bool { return slices.EqualFunc(a.Replicas, b.Replicas, same) }) &&
 		slices.EqualFunc(p.Lanes, other.Lanes, func(a, b Lane) bool { return slices.Equal(a.Spans, b.Spans) }) &&
-		slices.Equal(p.Changes, other.Changes) && p.View.isSame(other.View)
-}
-
-// isSame reports whether two views are of the same aggregator.
-func (v *View) isSame(other *View) bool {
-	return v == other || v != nil && other != nil && *v == *other
+		slices.Equal(p.Changes, other.Changes) && ptr.Equal(p.View, other.View)
 }
 
 // add puts a replica into its service.

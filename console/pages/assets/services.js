@@ -55,14 +55,11 @@
     const next = request.status === 200 && request.response && request.response.getElementById("live");
     asking = null;
     if (paused) return;
-    if (request.status === 204) { // nothing has changed
-      show("");
-      askLater();
-      return;
-    }
     if (next) {
       if (next.dataset.news !== live.dataset.news) news.textContent = next.dataset.news;
       renew(live, next);
+    }
+    if (next || request.status === 204) { // or nothing has changed
       show("");
       askLater();
       return;
