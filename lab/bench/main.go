@@ -44,6 +44,9 @@ func bench(ctx context.Context, args []string) error {
 	if len(o.shapes) > 0 {
 		return o.compareLives(ctx)
 	}
+	if o.wakes > 0 {
+		return o.countWakes(ctx)
+	}
 	r, began := newReport(o), time.Now()
 	if o.goOnFrom != "" {
 		if err := r.goOn(o); err != nil {

@@ -52,6 +52,9 @@ const (
 // cpuIn is the share of a service in cpuWhenBusy or cpuPerEvent.
 func cpuIn(service string) measure { return measure("CPU in " + service) }
 
+// withEtcd is the same processor time together with that of etcd: users pay for both.
+func withEtcd(what measure) measure { return what + " with etcd" }
+
 // values are what was measured.
 type values map[measure]float64
 
@@ -165,17 +168,25 @@ func (w workload) fail(v values, f *fixture, o *options, results ...*load.Result
 	}
 }
 
-// settle is how long a server must rest to count as idle.
-const settle = 3 * time.Second
+const (
+	// settle is how long a server rests before workloads.
+	settle = 3 * time.Second
+	// idleAfter is how long it must rest to count as idle, and idleFor how long it is looked at then.
+	idleAfter = 20 * time.Second
+	idleFor   = 10 * time.Second
+)
 
 // idle returns the share of a processor that an idle side takes.
 func (f *fixture) idle(ctx context.Context) (float64, error) {
+	if err := pause(ctx, idleAfter); err != nil {
+		return 0, err
+	}
 	start := time.Now()
 	before, err := process.CPUOf(f.servers...)
 	if err != nil {
 		return 0, err
 	}
-	if err := pause(ctx, settle); err != nil {
+	if err := pause(ctx, idleFor); err != nil {
 		return 0, err
 	}
 	after, err := process.CPUOf(f.servers...)
@@ -224,6 +235,7 @@ func (f *fixture) charge(v values, as measure, unit float64, do func() (int64, e
 			v[cpuIn(service)] = one
 		}
 	}
+	v[withEtcd(as)] = v[as] + each(after.etcd-before.etcd)
 	if as != cpuWhenBusy { // these are of the offered load
 		v[etcdCPU] = each(after.etcd - before.etcd)
 		v[switches] = float64(after.switches-before.switches) / float64(n)

@@ -41,8 +41,10 @@ type options struct {
 	// shapes are the control planes on which a cluster of some nodes and pods lives, instead of the workloads.
 	shapes      []shape
 	nodes, pods int
-	json        bool
-	artifacts   string
+	// wakes is for how long wake-ups of small requests are counted instead, or 0.
+	wakes     time.Duration
+	json      bool
+	artifacts string
 	// goOnFrom is a file with the results of a run that was broken off, or empty.
 	goOnFrom string
 	docs     string
@@ -73,6 +75,7 @@ func parse(args []string) (*options, error) {
 	shapes := flags.String("shapes", "", "have a whole cluster live on these control planes, one after the other, instead of workloads: stock, N*stock, drop-in, AGGREGATORS/CORES/EXTENSIONS[@DIRECTORY]; separated by commas; NAME=... to give one another name")
 	flags.IntVar(&o.nodes, "nodes", 300, "how many nodes that cluster has")
 	flags.IntVar(&o.pods, "pods", 3000, "how many pods it has")
+	flags.DurationVar(&o.wakes, "wakes", 0, "instead of workloads, show what wakes up on the way of one small request, counted for so long")
 	output := flags.String("o", "table", "table or json")
 	flags.StringVar(&o.artifacts, "artifacts", "artifacts/bench", "directory for profiles and results")
 	flags.StringVar(&o.goOnFrom, "go-on", "", "take workloads and API SERVICES from this file, the results.json of a run that was broken off, and measure what it lacks")
@@ -109,7 +112,7 @@ func parse(args []string) (*options, error) {
 	if len(o.sides) == 0 || (o.docs != "" && len(variants) > 0) {
 		return nil, errors.New("-sides and -variant select nothing, or -docs is given, which is about Tripod as it is shipped")
 	}
-	if o.docs != "" && *shapes == "" && !slices.ContainsFunc(o.sides, func(s side) bool { return s.Name == noise }) {
+	if o.docs != "" && *shapes == "" && o.wakes == 0 && !slices.ContainsFunc(o.sides, func(s side) bool { return s.Name == noise }) {
 		return nil, errors.New("-docs needs " + noise + " among -sides: without it, readers cannot judge a ratio")
 	}
 	if *shapes != "" {
