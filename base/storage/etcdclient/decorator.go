@@ -11,6 +11,8 @@ import (
 	"k8s.io/apiserver/pkg/storage/storagebackend"
 	"k8s.io/apiserver/pkg/storage/storagebackend/factory"
 	"k8s.io/client-go/tools/cache"
+
+	"github.com/tripod-k8s/tripod/base/tuning/beat"
 )
 
 // NewRawStorage makes the storage of a resource without a cache, like factory.Create of k8s.io/apiserver.
@@ -69,6 +71,7 @@ func withCache(newRaw NewRawStorage) generic.StorageDecorator {
 			IndexerFuncs:        trigger,
 			Indexers:            indexers,
 			Codec:               config.Codec,
+			Clock:               beat.NewClock(),
 		})
 		if err != nil {
 			destroy()
