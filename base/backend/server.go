@@ -35,7 +35,7 @@ func (c *Config) NewServer(api *genericapiserver.GenericAPIServer, own *service.
 	return &Server{
 		Config: c, api: api, settings: own,
 		publisher: Publisher{
-			Publisher: feed.NewPublisher(own.Now(), c.inFlight.InFlight),
+			Publisher: feed.NewPublisher(own.Now(), c.inFlight),
 			served:    c.others.served,
 		},
 	}, nil
@@ -66,7 +66,7 @@ func (s *Server) Run(ctx context.Context, ports *service.Ports, publish func(Pub
 			settle()
 		}
 		s.publisher.SetReady(failing)
-	})
+	}, s.inFlight.Arrived)
 	ports.Probes.Serve(readiness)
 	s.group.Go(func() { readiness.Follow(ctx) })
 	return rpc.Beside{

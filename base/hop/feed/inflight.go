@@ -12,7 +12,14 @@ import (
 )
 
 // Counter counts the requests that a server works on.
-type Counter struct{ requests atomic.Int64 }
+type Counter struct {
+	requests atomic.Int64
+	// arrived counts all requests but probes.
+	arrived atomic.Uint64
+}
+
+// Arrived returns how many requests have arrived since the start. Probes do not count.
+func (c *Counter) Arrived() uint64 { return c.arrived.Load() }
 
 // InFlight returns the number of requests. Watches and other long-running requests count only until they run.
 func (c *Counter) InFlight() int { return int(c.requests.Load()) }
@@ -27,11 +34,16 @@ func (c *Counter) ApplyTo(config *server.Config) {
 
 func (c *Counter) count(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		if !isProbe(req.URL.Path) {
+			c.arrived.Add(1)
+		}
 		c.requests.Add(1)
 		defer c.requests.Add(-1)
 		next.ServeHTTP(w, req)
 	})
 }
+
+func isProbe(path string) bool { return path == "/readyz" || path == "/livez" || path == "/healthz" }
 
 // exempt stops counting long-running requests.
 func (c *Counter) exempt(next http.Handler, longRunning request.LongRunningRequestCheck) http.Handler {

@@ -22,14 +22,18 @@ import (
 	backendv1 "github.com/tripod-k8s/tripod/proto/backend/v1"
 )
 
-// heartbeat is the time between messages when nothing changes. While aggregators receive them, they need not probe the replica.
-const heartbeat = 400 * time.Millisecond
+const (
+	// heartbeat is the time between messages when nothing changes. While aggregators receive them, they need not probe the replica.
+	heartbeat = 400 * time.Millisecond
+	// beatsOfQuiet is how many heartbeats make one while the replica gets no requests.
+	beatsOfQuiet = 5
+)
 
 // Publisher has the state of a replica and reports it to all watchers. At first the replica is not ready.
 type Publisher struct {
 	backendv1.UnimplementedBackendServer
 	run      string
-	inFlight func() int
+	requests Requests
 	stopped  chan struct{}
 	stop     func()
 
@@ -51,13 +55,21 @@ type numbered struct {
 	number uint64
 }
 
-// NewPublisher returns the publisher of a replica with these settings. inFlight returns its number of requests in flight.
-func NewPublisher(settings *backendv1.Settings, inFlight func() int) *Publisher {
+// Requests are those of a replica. Counter counts them.
+type Requests interface {
+	// InFlight is how many it works on.
+	InFlight() int
+	// Arrived is how many it has had since its start, without probes.
+	Arrived() uint64
+}
+
+// NewPublisher returns the publisher of a replica with these settings.
+func NewPublisher(settings *backendv1.Settings, requests Requests) *Publisher {
 	stopped := make(chan struct{})
 	return &Publisher{
 		run:         uuid.NewString(),
 		settings:    settings,
-		inFlight:    inFlight,
+		requests:    requests,
 		stopped:     stopped,
 		stop:        sync.OnceFunc(func() { close(stopped) }),
 		phase:       backendv1.WatchResponse_PHASE_NOT_READY,
@@ -148,15 +160,25 @@ func (p *Publisher) Watch(_ *backendv1.WatchRequest, stream grpc.ServerStreaming
 		if err := stream.Send(message); err != nil {
 			return err
 		}
-		select {
-		case <-changed:
-		case <-beat.C:
-		case <-p.stopped:
-			return status.Error(codes.Unavailable, "the replica stops")
-		case <-stream.Context().Done():
-			return context.Cause(stream.Context())
+		for waiting := true; waiting; {
+			select {
+			case <-changed:
+				waiting = false
+			case <-beat.C:
+				waiting = w.isQuiet()
+			case <-p.stopped:
+				return status.Error(codes.Unavailable, "the replica stops")
+			case <-stream.Context().Done():
+				return context.Cause(stream.Context())
+			}
 		}
 	}
+}
+
+// isQuiet reports whether a heartbeat can be left out, because the last message said so, and no request has arrived since.
+func (w *watcher) isQuiet() bool {
+	w.beats++
+	return w.quiet && w.beats < beatsOfQuiet && w.publisher.requests.Arrived() == w.arrived
 }
 
 // watcher remembers what it sent to one watcher. It has no queue, so a slow reader gets fewer messages.
@@ -166,12 +188,20 @@ type watcher struct {
 	catalog   *backendv1.Catalog
 	// number is the number of the last custom resource sent.
 	number uint64
+	// arrived is how many requests there had been at the last message, quiet whether it announced fewer heartbeats, and beats how many there
+	// could have been since.
+	arrived uint64
+	quiet   bool
+	beats   int
 }
 
 // next returns the news, and a channel that is closed when there is more.
 func (w *watcher) next() (*backendv1.WatchResponse, <-chan struct{}) {
 	p := w.publisher
-	inFlight := p.inFlight()
+	inFlight := p.requests.InFlight()
+	arrived := p.requests.Arrived()
+	// A replica is quiet if it has had no request since the message before, and a whole heartbeat has passed.
+	w.quiet, w.arrived, w.beats = w.beats > 0 && arrived == w.arrived && inFlight == 0, arrived, 0
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	message := &backendv1.WatchResponse{
@@ -179,6 +209,9 @@ func (w *watcher) next() (*backendv1.WatchResponse, <-chan struct{}) {
 		Phase:            p.phase,
 		FailingChecks:    p.failing,
 		RequestsInFlight: uint32(max(inFlight, 0)),
+	}
+	if w.quiet {
+		message.NextMilliseconds = uint32((beatsOfQuiet * heartbeat).Milliseconds())
 	}
 	if p.draining {
 		message.Phase = backendv1.WatchResponse_PHASE_DRAINING

@@ -6,6 +6,7 @@ package feed
 import (
 	"context"
 	"fmt"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -61,6 +62,47 @@ func (s *stream) expect(t *testing.T, want *backendv1.WatchResponse) {
 	assert.Empty(t, cmp.Diff(want, got, protocmp.Transform()), "message")
 }
 
+// requests are those of a replica.
+type requests struct {
+	inFlight int
+	arrived  atomic.Uint64
+}
+
+func (r *requests) InFlight() int   { return r.inFlight }
+func (r *requests) Arrived() uint64 { return r.arrived.Load() }
+
+// TestAReplicaWithoutRequestsSendsFewerMessages has one request after a while, and a change.
+func TestAReplicaWithoutRequestsSendsFewerMessages(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		had := &requests{}
+		p := NewPublisher(nil, had)
+		p.SetReady(nil)
+		const few = beatsOfQuiet * heartbeat
+		first, _ := watch(t, p)
+		next := func(after, announced time.Duration) {
+			t.Helper()
+			began := time.Now()
+			got := <-first.sent
+			assert.Equal(t, after, time.Since(began), "since the message before")
+			assert.EqualValues(t, announced.Milliseconds(), got.GetNextMilliseconds())
+		}
+		next(0, 0)
+		next(heartbeat, few)
+		next(few, few)
+		time.Sleep(heartbeat / 2)
+		had.arrived.Add(1)
+		next(heartbeat/2, 0)
+		had.arrived.Add(1)
+		next(heartbeat, 0)
+		next(heartbeat, few)
+		p.SetReady([]string{"etcd"})
+		next(0, 0)
+		had.inFlight = 1
+		next(heartbeat, 0)
+		next(heartbeat, 0)
+	})
+}
+
 func resource(n int) *backendv1.Established {
 	return &backendv1.Established{Group: "example.com", Resource: fmt.Sprintf("r%d", n), Uid: fmt.Sprintf("u%d", n)}
 }
@@ -68,7 +110,7 @@ func resource(n int) *backendv1.Established {
 func TestAWatcherReceivesEverythingOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		settings := &backendv1.Settings{EmulationVersion: "1.35"}
-		p := NewPublisher(settings, func() int { return 7 })
+		p := NewPublisher(settings, &requests{inFlight: 7})
 		message := func(phase backendv1.WatchResponse_Phase, change func(*backendv1.WatchResponse)) *backendv1.WatchResponse {
 			m := &backendv1.WatchResponse{Run: p.run, Phase: phase, RequestsInFlight: 7}
 			if change != nil {
@@ -126,7 +168,7 @@ func TestAWatcherReceivesEverythingOnce(t *testing.T) {
 
 func TestStreamsEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := NewPublisher(nil, func() int { return 0 })
+		p := NewPublisher(nil, &requests{})
 		cancelled, cancelledEnd := watch(t, p)
 		<-cancelled.sent
 		ctx, cancel := context.WithCancel(t.Context())

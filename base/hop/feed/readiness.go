@@ -20,8 +20,13 @@ import (
 	"github.com/tripod-k8s/tripod/base/hop/replicas"
 )
 
-// readyInterval is the time between two checks of readiness. A check asks etcd.
-const readyInterval = 500 * time.Millisecond
+const (
+	// readyInterval is the time between two checks of readiness. A check asks etcd.
+	readyInterval = 500 * time.Millisecond
+	// quietInterval is the time between two checks of a ready replica that gets no requests: nothing fails there meanwhile. The checks were a
+	// third of what an idle service did.
+	quietInterval = 2 * time.Second
+)
 
 // etcdCheck is the check of API servers that asks etcd.
 const etcdCheck = "etcd"
@@ -42,6 +47,8 @@ var (
 type Readiness struct {
 	health http.Handler
 	report func(failing []string)
+	// arrived returns how many requests the replica has had.
+	arrived func() uint64
 
 	// checking is held until the result has been reported, so that an older result never follows a newer one.
 	checking sync.Mutex
@@ -50,14 +57,25 @@ type Readiness struct {
 }
 
 // NewReadiness returns a Readiness. It reads /readyz of health, and calls report with the names of the failing checks. If none fails, the
-// replica is ready.
-func NewReadiness(health http.Handler, report func(failing []string)) *Readiness {
+// replica is ready. arrived returns how many requests the replica has had, without probes.
+func NewReadiness(health http.Handler, report func(failing []string), arrived func() uint64) *Readiness {
 	registerMetrics()
-	return &Readiness{health: health, report: report}
+	return &Readiness{health: health, report: report, arrived: arrived}
 }
 
 // Follow repeats the check until the context ends.
-func (r *Readiness) Follow(ctx context.Context) { wait.UntilWithContext(ctx, r.check, readyInterval) }
+func (r *Readiness) Follow(ctx context.Context) {
+	var last time.Time
+	var arrived uint64
+	wait.UntilWithContext(ctx, func(ctx context.Context) {
+		now := r.arrived()
+		if now == arrived && r.ready.Load() && time.Since(last) < quietInterval-readyInterval/2 {
+			return
+		}
+		last, arrived = time.Now(), now
+		r.check(ctx)
+	}, readyInterval)
+}
 
 func (r *Readiness) check(ctx context.Context) {
 	r.checking.Lock()

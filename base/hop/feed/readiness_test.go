@@ -9,7 +9,10 @@ import (
 	"net/http/httptest"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 
@@ -43,7 +46,7 @@ func TestNoProbeFindsAReplicaReadyBeforeOthersKnow(t *testing.T) {
 	checks := mux.NewPathRecorderMux("test")
 	healthz.InstallReadyzHandler(checks, healthz.NamedCheck("etcd", func(*http.Request) error { return failing }))
 	var received []string
-	readiness := NewReadiness(checks, func(failing []string) { received = append(received, strings.Join(failing, ",")) })
+	readiness := NewReadiness(checks, func(failing []string) { received = append(received, strings.Join(failing, ",")) }, nil)
 	probe := func() int {
 		answer := httptest.NewRecorder()
 		readiness.ServeHTTP(answer, httptest.NewRequest(http.MethodGet, "/readyz", nil))
@@ -64,6 +67,47 @@ func TestNoProbeFindsAReplicaReadyBeforeOthersKnow(t *testing.T) {
 	}
 }
 
+// TestAReplicaWithoutRequestsIsCheckedLessOften counts the checks of ten seconds.
+func TestAReplicaWithoutRequestsIsCheckedLessOften(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var arrived, checked atomic.Uint64
+		var failing atomic.Pointer[error]
+		checks := mux.NewPathRecorderMux("test")
+		healthz.InstallReadyzHandler(checks, healthz.NamedCheck("storage", func(*http.Request) error {
+			checked.Add(1)
+			if err := failing.Load(); err != nil {
+				return *err
+			}
+			return nil
+		}))
+		go NewReadiness(checks, func([]string) {}, arrived.Load).Follow(t.Context())
+		during := func(d time.Duration) uint64 {
+			before := checked.Load()
+			time.Sleep(d)
+			synctest.Wait()
+			return checked.Load() - before
+		}
+		during(time.Second)
+		assert.EqualValues(t, 5, during(10*time.Second), "no requests")
+		arrived.Add(1)
+		assert.EqualValues(t, 1, during(readyInterval), "a request")
+		noEtcd := errors.New("no etcd")
+		failing.Store(&noEtcd)
+		during(quietInterval)
+		assert.EqualValues(t, 20, during(10*time.Second), "it is not ready")
+	})
+}
+
+func TestProbesAreNoRequests(t *testing.T) {
+	var c Counter
+	handler := c.count(http.NotFoundHandler())
+	for _, path := range []string{"/readyz", "/livez", "/healthz", "/api/v1/pods", "/readyz/etcd"} {
+		handler.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, path, nil))
+	}
+	assert.EqualValues(t, 2, c.Arrived())
+	assert.Zero(t, c.InFlight())
+}
+
 // TestFailingChecksAreCounted reads the metric after each check.
 func TestFailingChecksAreCounted(t *testing.T) {
 	failing := map[string]error{}
@@ -72,7 +116,7 @@ func TestFailingChecksAreCounted(t *testing.T) {
 	}
 	checks := mux.NewPathRecorderMux("test")
 	healthz.InstallReadyzHandler(checks, named("etcd"), named("informers"))
-	readiness := NewReadiness(checks, func([]string) {})
+	readiness := NewReadiness(checks, func([]string) {}, nil)
 	value := func(check string) float64 {
 		n, err := testutil.GetGaugeMetricValue(failingGauge.WithLabelValues(check))
 		assert.NoError(t, err)

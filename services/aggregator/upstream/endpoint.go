@@ -31,9 +31,12 @@ type endpoint struct {
 
 	// health is guarded by the lock of the backend.
 	health health
-	// lastServing is when the feed last reported the replica as serving. It is nil if the last message reported it as not serving, or the feed
-	// is lost.
-	lastServing atomic.Pointer[time.Time]
+	// servesUntil is how long the message counts by which the feed last reported the replica as serving. It is nil if the last message
+	// reported it as not serving, or the feed is lost.
+	servesUntil atomic.Pointer[time.Time]
+	// quiet is true while the replica sends fewer messages, and disturbed is signalled at the first request then.
+	quiet     atomic.Bool
+	disturbed chan struct{}
 	// feedMessages counts the messages of the feed.
 	feedMessages atomic.Uint64
 	// doubted is signalled when the replica must be probed at once.
@@ -49,6 +52,8 @@ func (b *Backend) newEndpoint(address string) *endpoint {
 		metrics: newEndpointMetrics(b.name, address),
 		doubted: make(chan struct{}, 1),
 		removed: make(chan struct{}),
+
+		disturbed: make(chan struct{}, 1),
 	}
 	// An aggregated API server sees its own address as the host, as with kube-aggregator. Core and extensions see the client's host: core
 	// passes it on to pods, and uses it in links.
@@ -85,6 +90,7 @@ func (e *endpoint) roundTrip(req *http.Request, body io.ReadCloser, kind balance
 	watch := e.sharedWatches.join(out, wire)
 
 	e.load.Begin(kind)
+	e.disturb()
 	e.metrics.begin(kind)
 	resp, err := e.pool.Send(out, wire, func() {
 		if !routing.Of(req).Repeatable {

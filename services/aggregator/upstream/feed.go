@@ -9,9 +9,15 @@ import (
 	"time"
 )
 
-// messageCounts is how long a message of a feed counts. A replica sends one every 400 ms. It is no longer than the time between two probes,
-// so a replica that hangs is found as soon as if it were always probed.
-const messageCounts = 500 * time.Millisecond
+const (
+	// messageCounts is how long a message of a feed counts. A replica sends one every 400 ms. It is no longer than the time between two
+	// probes, so a replica that hangs is found as soon as if it were always probed.
+	messageCounts = 500 * time.Millisecond
+	// quietCounts is how much longer a message counts than until the next one that it announces, and quietMost the longest that a replica may
+	// announce. Replicas without requests send one every 2 s. The first request makes the aggregator look as often as before.
+	quietCounts = 100 * time.Millisecond
+	quietMost   = 2400 * time.Millisecond
+)
 
 // Addresses returns the addresses (host:port) of all replicas, sorted.
 func (b *Backend) Addresses() []string {
@@ -31,7 +37,7 @@ func (b *Backend) ProbeNow(address string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if e := b.endpoints[address]; e != nil {
-		e.lastServing.Store(nil)
+		e.servesUntil.Store(nil)
 		signal(e.doubted)
 	}
 }
@@ -39,8 +45,9 @@ func (b *Backend) ProbeNow(address string) {
 // Spare reports whether requests and streams can do without the replica at an address, because another one serves.
 func (b *Backend) Spare(address string) bool { return b.roster.Load().serves(address) }
 
-// SetServing records whether the replica at an address serves. The follower of its feed calls it with each message.
-func (b *Backend) SetServing(address string, serves bool) {
+// SetServing records whether the replica at an address serves. The follower of its feed calls it with each message. next is the time in
+// which the replica sends the next one, or 0 for messageCounts.
+func (b *Backend) SetServing(address string, serves bool, next time.Duration) {
 	e := b.endpointAt(address)
 	if e != nil {
 		e.feedMessages.Add(1)
@@ -48,18 +55,30 @@ func (b *Backend) SetServing(address string, serves bool) {
 	switch {
 	case e == nil:
 	case serves:
-		now := time.Now()
-		e.lastServing.Store(&now)
-	case e.lastServing.Swap(nil) != nil:
+		counts := messageCounts
+		if next > 0 {
+			counts = min(next, quietMost) + quietCounts
+		}
+		until := time.Now().Add(counts)
+		e.servesUntil.Store(&until)
+		e.quiet.Store(next > 0)
+	case e.servesUntil.Swap(nil) != nil:
 		signal(e.doubted)
 	}
 }
 
 // servingFor returns how much longer the last message counts that reported the replica as serving. It is not positive if there is none.
 func (e *endpoint) servingFor() time.Duration {
-	last := e.lastServing.Load()
-	if last == nil {
+	until := e.servesUntil.Load()
+	if until == nil {
 		return 0
 	}
-	return time.Until(last.Add(messageCounts))
+	return time.Until(*until)
+}
+
+// disturb ends the long rest of a replica that has had no requests for a while.
+func (e *endpoint) disturb() {
+	if e.quiet.Load() && e.quiet.CompareAndSwap(true, false) {
+		signal(e.disturbed)
+	}
 }

@@ -257,7 +257,7 @@ func TestAReplicaWhoseFeedSpeaksIsSeldomProbed(t *testing.T) {
 		probed := func(d time.Duration) int64 {
 			before := replica.probes.Load()
 			for end := time.Now().Add(d); time.Now().Before(end); time.Sleep(400 * time.Millisecond) {
-				b.SetServing("replica:1", true)
+				b.SetServing("replica:1", true, 0)
 			}
 			synctest.Wait()
 			return replica.probes.Load() - before
@@ -266,7 +266,7 @@ func TestAReplicaWhoseFeedSpeaksIsSeldomProbed(t *testing.T) {
 		assert.LessOrEqual(t, probed(30*time.Second), int64(6))
 
 		before := replica.probes.Load()
-		b.SetServing("replica:1", false)
+		b.SetServing("replica:1", false, 0)
 		time.Sleep(b.checks.pause)
 		synctest.Wait()
 		assert.Equal(t, before+1, replica.probes.Load(), "it says that it does not serve")
@@ -287,6 +287,52 @@ func TestAReplicaWhoseFeedSpeaksIsSeldomProbed(t *testing.T) {
 	})
 }
 
+// TestAQuietReplicaIsSeldomProbed has a feed that announces fewer messages, because there are no requests, until one comes.
+func TestAQuietReplicaIsSeldomProbed(t *testing.T) {
+	const few = 2 * time.Second
+	standsStill(t, func(t *testing.T, f *fleet) {
+		b, replica := f.Backend, f.standing
+		e := b.endpointAt("replica:1")
+		before := replica.probes.Load()
+		for range 15 {
+			b.SetServing("replica:1", true, few)
+			time.Sleep(few)
+		}
+		synctest.Wait()
+		assert.LessOrEqual(t, replica.probes.Load()-before, int64(6), "in 30 s")
+
+		b.SetServing("replica:1", true, few)
+		replica.stop()
+		stood := time.Now()
+		go func() { _, _ = do(t, b, newRequest(t, http.MethodPost, "")) }()
+		frozen := func() bool {
+			b.mu.Lock()
+			defer b.mu.Unlock()
+			return e.health.rank() == rankFrozen
+		}
+		for !frozen() && time.Since(stood) < time.Minute {
+			time.Sleep(10 * time.Millisecond)
+		}
+		checks := ownChecks()
+		assert.LessOrEqual(t, time.Since(stood), checks.servingInterval+checks.timeout+lastWord+10*time.Millisecond, "since the request")
+		replica.resume()
+		close(f.answer)
+	})
+}
+
+// TestNoReplicaAnnouncesALongSilence has one that lies.
+func TestNoReplicaAnnouncesALongSilence(t *testing.T) {
+	standsStill(t, func(t *testing.T, f *fleet) {
+		b, replica := f.Backend, f.standing
+		b.SetServing("replica:1", true, 24*time.Hour)
+		time.Sleep(quietMost + quietCounts)
+		before := replica.probes.Load()
+		time.Sleep(10 * time.Second)
+		synctest.Wait()
+		assert.GreaterOrEqual(t, replica.probes.Load()-before, int64(18), "in 10 s")
+	})
+}
+
 // TestAFrozenReplicaWhoseFeedSpokeIsFoundAsSoon has the replica stand still at any time after its last message.
 func TestAFrozenReplicaWhoseFeedSpokeIsFoundAsSoon(t *testing.T) {
 	checks := ownChecks()
@@ -295,10 +341,10 @@ func TestAFrozenReplicaWhoseFeedSpokeIsFoundAsSoon(t *testing.T) {
 		standsStill(t, func(t *testing.T, f *fleet) {
 			b, replica := f.Backend, f.standing
 			for range 20 {
-				b.SetServing("replica:1", true)
+				b.SetServing("replica:1", true, 0)
 				time.Sleep(400 * time.Millisecond)
 			}
-			b.SetServing("replica:1", true)
+			b.SetServing("replica:1", true, 0)
 			time.Sleep(after)
 			replica.stop()
 			stood := time.Now()

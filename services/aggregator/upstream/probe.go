@@ -97,8 +97,8 @@ func (b *Backend) isServing(e *endpoint) bool {
 func (b *Backend) rest(ctx context.Context, e *endpoint, least, next time.Duration) (doubted bool) {
 	if b.isServing(e) {
 		next = b.checks.servingInterval
-		if left := e.servingFor(); left > 0 {
-			next = min(next, left)
+		if left := e.servingFor(); left > 0 && (left < next || e.quiet.Load()) {
+			next = left
 		}
 	}
 	interval := time.NewTimer(next)
@@ -106,14 +106,20 @@ func (b *Backend) rest(ctx context.Context, e *endpoint, least, next time.Durati
 	if !wait(ctx, least) {
 		return false
 	}
-	select {
-	case <-ctx.Done():
-	case <-e.removed:
-	case <-e.doubted:
-		return true
-	case <-interval.C:
+	for {
+		select {
+		case <-ctx.Done():
+			return false
+		case <-e.removed:
+			return false
+		case <-e.doubted:
+			return true
+		case <-e.disturbed:
+			interval.Reset(min(next, b.checks.servingInterval))
+		case <-interval.C:
+			return false
+		}
 	}
-	return false
 }
 
 // probe asks the replica whether it is ready. If no answer comes soon, it also pings the replica.

@@ -60,7 +60,7 @@ func New(c *Config) (*Server, error) {
 		api:       instance.ControlPlane.GenericAPIServer,
 		identity:  newIdentity(c),
 		settings:  own,
-		publisher: feed.NewPublisher(own.Now(), c.inFlight.InFlight),
+		publisher: feed.NewPublisher(own.Now(), c.inFlight),
 		endpoints: endpoints.NewService(c.endpoints),
 	}, nil
 }
@@ -84,7 +84,7 @@ func (s *Server) Run(ctx context.Context, ports *service.Ports) error {
 		go s.dependencies.FollowIssuers(ctx, file)
 	}
 	server := s.newGRPC()
-	readiness := feed.NewReadiness(health, s.reportReadiness(server.Health))
+	readiness := feed.NewReadiness(health, s.reportReadiness(server.Health), s.inFlight.Arrived)
 	ports.Probes.Serve(readiness)
 	go readiness.Follow(ctx)
 	return rpc.Beside{

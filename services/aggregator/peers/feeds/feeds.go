@@ -31,8 +31,8 @@ type Backend interface {
 	Subscribe(func())
 	// SetDraining reports whether a replica is about to stop.
 	SetDraining(address string, draining bool)
-	// SetServing reports whether a replica serves. It is called with each message of the feed, every 400 ms.
-	SetServing(address string, serves bool)
+	// SetServing reports whether a replica serves. It is called with each message of the feed, every 400 ms, or in the announced time.
+	SetServing(address string, serves bool, next time.Duration)
 	// SetHeldBack reports whether a replica shall get no requests while another one serves.
 	SetHeldBack(address string, held bool)
 	// SetPartlyServed names the group-versions that some serving replicas lack, with the addresses of those that have them. They include
@@ -191,7 +191,8 @@ func (f *Follower) HasSynced() bool {
 // handle handles a message.
 func (f *Follower) handle(address string, r *replica, message *backendv1.WatchResponse) {
 	f.config.Backend.SetDraining(address, message.GetPhase() == backendv1.WatchResponse_PHASE_DRAINING)
-	f.config.Backend.SetServing(address, message.GetPhase() == backendv1.WatchResponse_PHASE_SERVING)
+	next := time.Duration(message.GetNextMilliseconds()) * time.Millisecond
+	f.config.Backend.SetServing(address, message.GetPhase() == backendv1.WatchResponse_PHASE_SERVING, next)
 	catalog := message.GetCatalog()
 	before, changed := f.take(address, r, message)
 	f.config.FirstReplicas.note(address, message.GetEstablished())

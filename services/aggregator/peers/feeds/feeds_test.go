@@ -120,7 +120,7 @@ func (b *backend) partlyServed() string {
 
 func (b *backend) Spare(string) bool { return !b.last }
 
-func (b *backend) SetServing(address string, serves bool) {
+func (b *backend) SetServing(address string, serves bool, _ time.Duration) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.serves[address] = serves
