@@ -26,7 +26,7 @@ const (
 	// heartbeat is the time between messages when nothing changes. While aggregators receive them, they need not probe the replica.
 	heartbeat = 400 * time.Millisecond
 	// beatsOfQuiet is how many heartbeats make one while the replica gets no requests.
-	beatsOfQuiet = 5
+	beatsOfQuiet = 3
 )
 
 // Publisher has the state of a replica and reports it to all watchers. At first the replica is not ready.
@@ -175,10 +175,12 @@ func (p *Publisher) Watch(_ *backendv1.WatchRequest, stream grpc.ServerStreaming
 	}
 }
 
-// isQuiet reports whether a heartbeat can be left out, because the last message said so, and no request has arrived since.
+// isQuiet reports whether a heartbeat can be left out, because the last message said so, and no request has arrived since. While a probe
+// waits for its answer, heartbeats say that the replica is alive.
 func (w *watcher) isQuiet() bool {
 	w.beats++
-	return w.quiet && w.beats < beatsOfQuiet && w.publisher.requests.Arrived() == w.arrived
+	requests := w.publisher.requests
+	return w.quiet && w.beats < beatsOfQuiet && requests.Arrived() == w.arrived && requests.InFlight() == 0
 }
 
 // watcher remembers what it sent to one watcher. It has no queue, so a slow reader gets fewer messages.

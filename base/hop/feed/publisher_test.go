@@ -64,11 +64,11 @@ func (s *stream) expect(t *testing.T, want *backendv1.WatchResponse) {
 
 // requests are those of a replica.
 type requests struct {
-	inFlight int
+	inFlight atomic.Int64
 	arrived  atomic.Uint64
 }
 
-func (r *requests) InFlight() int   { return r.inFlight }
+func (r *requests) InFlight() int   { return int(r.inFlight.Load()) }
 func (r *requests) Arrived() uint64 { return r.arrived.Load() }
 
 // TestAReplicaWithoutRequestsSendsFewerMessages has one request after a while, and a change.
@@ -97,7 +97,8 @@ func TestAReplicaWithoutRequestsSendsFewerMessages(t *testing.T) {
 		next(heartbeat, few)
 		p.SetReady([]string{"etcd"})
 		next(0, 0)
-		had.inFlight = 1
+		next(heartbeat, few)
+		had.inFlight.Store(1) // a probe
 		next(heartbeat, 0)
 		next(heartbeat, 0)
 	})
@@ -110,7 +111,9 @@ func resource(n int) *backendv1.Established {
 func TestAWatcherReceivesEverythingOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		settings := &backendv1.Settings{EmulationVersion: "1.35"}
-		p := NewPublisher(settings, &requests{inFlight: 7})
+		had := &requests{}
+		had.inFlight.Store(7)
+		p := NewPublisher(settings, had)
 		message := func(phase backendv1.WatchResponse_Phase, change func(*backendv1.WatchResponse)) *backendv1.WatchResponse {
 			m := &backendv1.WatchResponse{Run: p.run, Phase: phase, RequestsInFlight: 7}
 			if change != nil {

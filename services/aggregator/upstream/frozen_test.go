@@ -24,6 +24,7 @@ import (
 	"k8s.io/apiserver/pkg/authentication/user"
 
 	"github.com/tripod-k8s/tripod/base/hop/connectionstest"
+	"github.com/tripod-k8s/tripod/services/aggregator/upstream/balance"
 	"github.com/tripod-k8s/tripod/services/aggregator/upstream/connections"
 )
 
@@ -289,34 +290,59 @@ func TestAReplicaWhoseFeedSpeaksIsSeldomProbed(t *testing.T) {
 
 // TestAQuietReplicaIsSeldomProbed has a feed that announces fewer messages, because there are no requests, until one comes.
 func TestAQuietReplicaIsSeldomProbed(t *testing.T) {
-	const few = 2 * time.Second
+	const few = 1200 * time.Millisecond
+	for _, method := range []string{http.MethodPost, "WATCH"} {
+		standsStill(t, func(t *testing.T, f *fleet) {
+			b, replica := f.Backend, f.standing
+			e := b.endpointAt("replica:1")
+			before := replica.probes.Load()
+			for range 25 {
+				b.SetServing("replica:1", true, few)
+				time.Sleep(few)
+			}
+			synctest.Wait()
+			assert.LessOrEqual(t, replica.probes.Load()-before, int64(6), "in 30 s")
+
+			b.SetServing("replica:1", true, few)
+			replica.stop()
+			stood := time.Now()
+			request := newRequest(t, method, "")
+			if method == "WATCH" {
+				request.Method, request.URL.Path, request.URL.RawQuery = http.MethodGet, "/api/v1/pods", "watch=true"
+			}
+			go func() { _, _ = b.RoundTrip(request) }()
+			frozen := func() bool {
+				b.mu.Lock()
+				defer b.mu.Unlock()
+				return e.health.rank() == rankFrozen
+			}
+			for !frozen() && time.Since(stood) < time.Minute {
+				time.Sleep(10 * time.Millisecond)
+			}
+			checks := ownChecks()
+			assert.LessOrEqual(t, time.Since(stood), checks.servingInterval+checks.timeout+lastWord+10*time.Millisecond, "since the %s", method)
+			replica.resume()
+			close(f.answer)
+		})
+	}
+}
+
+// TestRequestsOfAReplicaThatSaysItIsQuietDoNotPutOffItsProbes has a replica that lies: it gets requests all the time.
+func TestRequestsOfAReplicaThatSaysItIsQuietDoNotPutOffItsProbes(t *testing.T) {
 	standsStill(t, func(t *testing.T, f *fleet) {
 		b, replica := f.Backend, f.standing
 		e := b.endpointAt("replica:1")
+		e.load.Begin(balance.Short)
+		defer e.load.End(balance.Short)
 		before := replica.probes.Load()
-		for range 15 {
-			b.SetServing("replica:1", true, few)
-			time.Sleep(few)
+		for range 100 {
+			b.SetServing("replica:1", true, quietMost)
+			time.Sleep(50 * time.Millisecond)
+			e.disturb()
+			time.Sleep(50 * time.Millisecond)
 		}
 		synctest.Wait()
-		assert.LessOrEqual(t, replica.probes.Load()-before, int64(6), "in 30 s")
-
-		b.SetServing("replica:1", true, few)
-		replica.stop()
-		stood := time.Now()
-		go func() { _, _ = do(t, b, newRequest(t, http.MethodPost, "")) }()
-		frozen := func() bool {
-			b.mu.Lock()
-			defer b.mu.Unlock()
-			return e.health.rank() == rankFrozen
-		}
-		for !frozen() && time.Since(stood) < time.Minute {
-			time.Sleep(10 * time.Millisecond)
-		}
-		checks := ownChecks()
-		assert.LessOrEqual(t, time.Since(stood), checks.servingInterval+checks.timeout+lastWord+10*time.Millisecond, "since the request")
-		replica.resume()
-		close(f.answer)
+		assert.GreaterOrEqual(t, replica.probes.Load()-before, int64(15), "in 10 s")
 	})
 }
 

@@ -101,6 +101,7 @@ func (b *Backend) rest(ctx context.Context, e *endpoint, least, next time.Durati
 			next = left
 		}
 	}
+	ends := time.Now().Add(next)
 	interval := time.NewTimer(next)
 	defer interval.Stop()
 	if !wait(ctx, least) {
@@ -115,7 +116,10 @@ func (b *Backend) rest(ctx context.Context, e *endpoint, least, next time.Durati
 		case <-e.doubted:
 			return true
 		case <-e.disturbed:
-			interval.Reset(min(next, b.checks.servingInterval))
+			if sooner := time.Now().Add(b.checks.servingInterval); sooner.Before(ends) {
+				ends = sooner
+				interval.Reset(b.checks.servingInterval)
+			}
 		case <-interval.C:
 			return false
 		}

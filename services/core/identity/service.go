@@ -36,8 +36,8 @@ const freshness = 10 * time.Second
 const (
 	// heartbeatInterval is the time between messages to a watcher while nothing changes.
 	heartbeatInterval = time.Second
-	// currentFor is how long after its checks passed a replica says that it knows all changes. The checks run twice a second. Aggregators
-	// leave a silent replica 3 s later if another one serves, which is 5 s after its etcd fell silent.
+	// currentFor is how long after its checks passed a replica says that it knows all changes. The checks run every second, or twice if
+	// there are requests. Aggregators leave a silent replica 3 s later if another one serves, which is 5 s after its etcd fell silent.
 	currentFor = 2 * time.Second
 )
 

@@ -14,7 +14,7 @@ import (
 	backendv1 "github.com/tripod-k8s/tripod/proto/backend/v1"
 )
 
-// silence is how long a feed may send nothing. A replica sends a heartbeat every 400 ms, or every 2 s while it gets no requests.
+// silence is how long a feed may send nothing. A replica sends a heartbeat every 400 ms, or every 1.2 s while it gets no requests.
 const silence = 3 * time.Second
 
 // What a replica may claim. Each group-version becomes an APIService, whose name has the form VERSION.GROUP.
