@@ -19,6 +19,9 @@ import (
 // Goroutines are those that do the same: they run a function, and waited for the same kind of thing, in the words of the runtime.
 type Goroutines struct{ Function, Waited string }
 
+// MarshalText makes them a key of JSON.
+func (g Goroutines) MarshalText() ([]byte, error) { return []byte(g.Function + ": " + g.Waited), nil }
+
 // Started is what Goroutines that began to run have waited for.
 const Started = "its start"
 

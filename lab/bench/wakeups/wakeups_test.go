@@ -5,6 +5,7 @@ package wakeups
 
 import (
 	"bytes"
+	"encoding/json"
 	"runtime/trace"
 	"strings"
 	"testing"
@@ -56,6 +57,12 @@ func TestWhatAnIdleProcessDoesIsTakenOff(t *testing.T) {
 	busy := &Counts{Processors: 30, Woken: map[Goroutines]float64{reader: 50, timer: 11}}
 	idle := &Counts{Processors: 20, Woken: map[Goroutines]float64{timer: 20}}
 	require.Equal(t, &Counts{Processors: 20, Woken: map[Goroutines]float64{reader: 50, timer: 1}}, busy.Minus(idle, 2))
+}
+
+func TestCountsAreJSON(t *testing.T) {
+	data, err := json.Marshal(&Counts{Processors: 3, Woken: map[Goroutines]float64{{"serve", "network"}: 50}})
+	require.NoError(t, err)
+	require.JSONEq(t, `{"Processors":3,"Woken":{"serve: network":50}}`, string(data))
 }
 
 func TestOnlyTracesAreRead(t *testing.T) {
