@@ -3,7 +3,8 @@
 
 // Package beat lets the timers of watch caches ring together. Each watch cache of k8s.io/apiserver has a timer for bookmarks, which rings
 // every 1 to 1.25 s, whether anything watches or not. So an idle core with 60 watch caches wakes up 50 times a second, and extensions with
-// 3,000 definitions 2,700 times. Each time, the system has to wake threads, which take more processor time than the work itself.
+// 3,000 definitions 2,700 times. Each time, the system has to wake threads, which take more processor time than the work itself. `go run
+// ./lab/bench -wakes 10s` counts how often processors of Go begin to run.
 package beat
 
 import (
