@@ -46,7 +46,7 @@ test-integration: test-busy ## Run the tests that start the real binaries (TESTS
 endif
 test-waiting: build wardle notes controllers test-assets $(TOOLS)/gotestsum
 	@rm -rf $(RIGHTS_USED) && mkdir -p $(RIGHTS_USED)
-	$(GOTESTSUM) $(RERUN_FAILS) --packages="$(LONG_TESTS) $(API_TESTS) $$(go list ./test/... | grep -v -e /suites/upgrade$$ $(patsubst ./%,-e /%$$,$(BUSY_TESTS) $(NIGHTLY_TESTS)) | tr '\n' ' ')" -- $(GO_TEST_FLAGS) -count=1 -p 3 -timeout 20m
+	$(GOTESTSUM) $(RERUN_FAILS) --packages="$(LONG_TESTS) $(API_TESTS) $$(go list ./test/... | grep -v -e /suites/upgrade$$ $(patsubst ./%,-e /%$$,$(BUSY_TESTS) $(NIGHTLY_TESTS)) | tr '\n' ' ')" -- $(GO_TEST_FLAGS) -count=1 -p 3 -timeout 30m
 test-busy: test-waiting $(TOOLS)/helm
 	$(GOTESTSUM) $(RERUN_FAILS) --packages="$(BUSY_TESTS)" -- $(GO_TEST_FLAGS) -count=1 -p 1 -timeout 20m
 
