@@ -122,18 +122,11 @@ func (f *fixture) idleWakes(ctx context.Context, o *options) (wakes, error) {
 	if err := pause(ctx, idleAfter); err != nil {
 		return idle, err
 	}
-	before, _, err := process.CountsOf(f.servers)
+	switches, err := f.switchesDuring(func() error { return pause(ctx, o.wakes) })
 	if err != nil {
 		return idle, err
 	}
-	if err := pause(ctx, o.wakes); err != nil {
-		return idle, err
-	}
-	after, _, err := process.CountsOf(f.servers)
-	if err != nil {
-		return idle, err
-	}
-	idle.Switches = float64(after-before) / o.wakes.Seconds()
+	idle.Switches = switches / o.wakes.Seconds()
 	if idle.Services, err = f.trace(ctx, o.wakes); err != nil {
 		return idle, err
 	}
@@ -145,25 +138,32 @@ func (f *fixture) idleWakes(ctx context.Context, o *options) (wakes, error) {
 
 // switchesOf returns the context switches that each call of do costs.
 func (f *fixture) switchesOf(ctx context.Context, o *options, do load.Operation) (float64, error) {
-	var counts [3]int64
-	var sent *load.Result
-	for i := range counts {
-		var err error
-		if counts[i], _, err = process.CountsOf(f.servers); err != nil {
-			return 0, err
-		}
-		switch i {
-		case 0:
-			err = pause(ctx, o.wakes)
-		case 1:
-			sent = o.sendSlowly(ctx, do)
-			err = sent.Error
-		}
-		if err != nil {
-			return 0, err
-		}
+	idle, err := f.switchesDuring(func() error { return pause(ctx, o.wakes) })
+	if err != nil {
+		return 0, err
 	}
-	return float64(counts[2]-counts[1]-(counts[1]-counts[0])) / float64(sent.Requests), nil
+	var sent *load.Result
+	busy, err := f.switchesDuring(func() error {
+		sent = o.sendSlowly(ctx, do)
+		return sent.Error
+	})
+	if err != nil {
+		return 0, err
+	}
+	return (busy - idle) / float64(sent.Requests), nil
+}
+
+// switchesDuring returns the context switches of all servers while something happens.
+func (f *fixture) switchesDuring(something func() error) (float64, error) {
+	before, _, err := process.CountsOf(f.servers)
+	if err != nil {
+		return 0, err
+	}
+	if err := something(); err != nil {
+		return 0, err
+	}
+	after, _, err := process.CountsOf(f.servers)
+	return float64(after - before), err
 }
 
 func (o *options) sendSlowly(ctx context.Context, do load.Operation) *load.Result {

@@ -167,11 +167,16 @@ func (f *fleet) send(t *testing.T, name, method string) <-chan error {
 
 func (f *fleet) watch(t *testing.T) *http.Response {
 	t.Helper()
-	watching := newRequest(t, http.MethodGet, "")
-	watching.URL.Path, watching.URL.RawQuery = "/api/v1/pods", "watch=true"
-	watch, err := f.RoundTrip(watching)
+	watch, err := f.RoundTrip(newWatch(t))
 	require.NoError(t, err)
 	return watch
+}
+
+func newWatch(t *testing.T) *http.Request {
+	t.Helper()
+	watching := newRequest(t, http.MethodGet, "")
+	watching.URL.Path, watching.URL.RawQuery = "/api/v1/pods", "watch=true"
+	return watching
 }
 
 // TestTheLastReplicaIsWaitedForHoweverLong has requests and a watch at the only replica when it stops for half a minute. It may only be busy.
@@ -293,7 +298,9 @@ func TestAReplicaWhoseFeedSpeaksIsSeldomProbed(t *testing.T) {
 func TestAQuietReplicaIsSeldomProbed(t *testing.T) {
 	const few = 1200 * time.Millisecond
 	for messages := 25; messages < 30; messages++ {
-		for _, method := range []string{http.MethodPost, "WATCH"} {
+		for name, request := range map[string]func(*testing.T) *http.Request{
+			"write": func(t *testing.T) *http.Request { return newRequest(t, http.MethodPost, "") }, "watch": newWatch,
+		} {
 			standsStill(t, func(t *testing.T, f *fleet) {
 				b, replica := f.Backend, f.standing
 				e := b.endpointAt("replica:1")
@@ -308,11 +315,8 @@ func TestAQuietReplicaIsSeldomProbed(t *testing.T) {
 				b.SetServing("replica:1", true, few)
 				replica.stop()
 				stood := time.Now()
-				request := newRequest(t, method, "")
-				if method == "WATCH" {
-					request.Method, request.URL.Path, request.URL.RawQuery = http.MethodGet, "/api/v1/pods", "watch=true"
-				}
-				go func() { _, _ = b.RoundTrip(request) }()
+				sent := request(t)
+				go func() { _, _ = b.RoundTrip(sent) }()
 				frozen := func() bool {
 					b.mu.Lock()
 					defer b.mu.Unlock()
@@ -323,7 +327,7 @@ func TestAQuietReplicaIsSeldomProbed(t *testing.T) {
 				}
 				checks := ownChecks()
 				worst := checks.servingInterval + checks.timeout + lastWord + 10*time.Millisecond
-				assert.LessOrEqual(t, time.Since(stood), worst, "since the %s", method)
+				assert.LessOrEqual(t, time.Since(stood), worst, "since the %s", name)
 				replica.resume()
 				close(f.answer)
 			})
