@@ -5,11 +5,12 @@ package openapi
 
 import (
 	"bytes"
-	"compress/gzip"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
+
+	"github.com/klauspost/compress/gzip"
 )
 
 // inflated decompresses a document while it is read. A document has tens of megabytes, and many clients may read it slowly.
