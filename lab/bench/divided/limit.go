@@ -15,6 +15,8 @@ import (
 	"strings"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 
 	"github.com/tripod-k8s/tripod/lab/bench/load"
@@ -39,7 +41,8 @@ func (o *options) grow(ctx context.Context) (t table.Table, err error) {
 	t = table.Table{
 		Title: fmt.Sprintf("definitions in %d partitions until p99 of a GET is %s; %s", o.partitions, o.limit, process.Machine()),
 		Header: []string{"definitions", "seconds for this step", "p50 of a GET (ms)", "p99 (ms)", "errors", "aggregator (MB)", "core (MB)",
-			"default partition (MB)", "other partitions (MB)", "all (MB)", "left (MB)"},
+			"default partition (MB)", "other partitions (MB)", "all (MB)", "left (MB)",
+			"default partition (% of a CPU)", "other partitions (% of a CPU)", "aggregator (% of a CPU)"},
 	}
 	all := schemas.Generate(o.definitions)
 	dir, err := os.MkdirTemp("", "divided")
@@ -102,19 +105,11 @@ func (o *options) stepRow(ctx context.Context, tripod *framework.Tripod, client 
 	if err != nil {
 		return nil, "", err
 	}
-	turn := make(chan string, len(paths))
-	for _, path := range paths {
-		turn <- path
-	}
-	result := load.Offer(ctx, load.Offered{PerSecond: limitReads, Duration: limitFor, Workers: limitWorkers}, func(ctx context.Context) error {
-		path := <-turn
-		turn <- path
-		return client.Do(ctx, load.Request{Method: http.MethodGet, Path: path})
-	})
-	if ctx.Err() != nil {
-		return nil, "", ctx.Err()
-	}
 	statuses, err := tripod.Status(ctx)
+	if err != nil {
+		return nil, "", err
+	}
+	result, used, err := o.readObjects(ctx, client, paths, statuses, done)
 	if err != nil {
 		return nil, "", err
 	}
@@ -146,6 +141,9 @@ func (o *options) stepRow(ctx context.Context, tripod *framework.Tripod, client 
 	for _, megabytes := range []float64{ofAggregator, ofCore, ofDefault, ofOthers, sum, left} {
 		row = append(row, fmt.Sprintf("%.0f", megabytes))
 	}
+	for _, service := range []string{extensions, othersOf, aggregator} {
+		row = append(row, fmt.Sprintf("%.0f", 100*used[service].Seconds()/limitFor.Seconds()))
+	}
 	switch {
 	case p99 >= float64(o.limit.Milliseconds()):
 		reached = "p99 is too long"
@@ -153,6 +151,60 @@ func (o *options) stepRow(ctx context.Context, tripod *framework.Tripod, client 
 		reached = "the memory of the machine ends"
 	}
 	return row, reached, nil
+}
+
+// othersOf is the name of all partitions but the default one.
+const othersOf = "other partitions"
+
+// readObjects reads objects in turn. It also returns the processor time of the services meanwhile.
+func (o *options) readObjects(ctx context.Context, client *load.Client, paths []string, statuses []framework.ComponentStatus, definitions int) (
+	result *load.Result, used map[string]time.Duration, err error,
+) {
+	var processes []process.Process
+	profiles, profilesContext := errgroup.WithContext(ctx)
+	for _, s := range statuses {
+		service := s.Component
+		if strings.HasPrefix(service, extensions+"-") {
+			service = othersOf
+		}
+		processes = append(processes, process.Process{Service: service, PID: s.PID})
+		if o.profiles != "" {
+			profiles.Go(func() error { return o.profile(profilesContext, client, s.Component, definitions) })
+		}
+	}
+	before, err := process.CPUByService(processes)
+	if err != nil {
+		return nil, nil, err
+	}
+	turn := make(chan string, len(paths))
+	for _, path := range paths {
+		turn <- path
+	}
+	result = load.Offer(ctx, load.Offered{PerSecond: limitReads, Duration: limitFor, Workers: limitWorkers}, func(ctx context.Context) error {
+		path := <-turn
+		turn <- path
+		return client.Do(ctx, load.Request{Method: http.MethodGet, Path: path})
+	})
+	if ctx.Err() != nil {
+		return nil, nil, ctx.Err()
+	}
+	if used, err = process.CPUByService(processes); err != nil {
+		return nil, nil, err
+	}
+	for service := range used {
+		used[service] -= before[service]
+	}
+	return result, used, profiles.Wait()
+}
+
+// profile writes a CPU profile of the time in which objects are read.
+func (o *options) profile(ctx context.Context, client *load.Client, service string, definitions int) error {
+	path := fmt.Sprintf("/debug/pprof/profile?seconds=%.0f&service=%s", limitFor.Seconds(), service)
+	profile, err := client.Read(ctx, load.Request{Method: http.MethodGet, Path: path, Accept: "*/*"})
+	if err != nil {
+		return fmt.Errorf("cannot take a profile of %s: %w", service, err)
+	}
+	return os.WriteFile(filepath.Join(o.profiles, fmt.Sprintf("%05d-%s.pprof", definitions, service)), profile, 0o644)
 }
 
 // objects creates an object of some of the definitions, and returns the paths of the objects.

@@ -58,6 +58,8 @@ type options struct {
 	// limit is the 99th percentile of a GET up to which definitions are added, step by step. Zero compares memory instead.
 	limit time.Duration
 	step  int
+	// profiles is the directory of the CPU profiles that are taken during the reads, or empty.
+	profiles string
 }
 
 const (
@@ -74,6 +76,7 @@ func run(ctx context.Context, args []string) error {
 	fs.StringVar(&o.only, "only", "", "measure undivided or divided only")
 	fs.DurationVar(&o.limit, "limit", 0, "add definitions until the 99th percentile of a GET is this, -crds are there, or the memory of the machine ends")
 	fs.IntVar(&o.step, "step", 1000, "with -limit, how many definitions are added before each measurement")
+	fs.StringVar(&o.profiles, "profiles", "", "with -limit, write a CPU profile of each service during the reads to this directory")
 	if err := fs.Parse(args); err != nil {
 		return err
 	}

@@ -34,7 +34,7 @@ const (
 	// more is how much memory a process may take beyond what it has when the limit begins.
 	more = 64 << 20
 	// attention is how often the processes are looked at that have a limit.
-	attention = time.Second
+	attention = 100 * time.Millisecond
 )
 
 // fault is a trouble of one team. It lasts until the context ends, and is repaired when run returns. The note is for the table.
@@ -194,7 +194,7 @@ func (t *target) starve(ctx context.Context) (_ string, err error) {
 	})
 	defer downloading.Wait()
 	for ctx.Err() == nil {
-		if err := untilDone(look(ctx)); err != nil {
+		if err := look(ctx); err != nil && ctx.Err() == nil { // the end of the fault kills a command that looks
 			return "", err
 		}
 		_ = pause(ctx, attention) // the loop looks for the end

@@ -7,7 +7,7 @@
 // Clients of both teams, and of ConfigMaps, read and write at a fixed rate from the beginning to the end. Meanwhile one fault after the other
 // happens to what serves the second team, with pauses in which everything recovers.
 //
-//	go run ./lab/bench/isolation                                                  # 1,000 definitions; about 15 minutes
+//	go run ./lab/bench/isolation                                                  # 1,000 definitions; about 15 minutes, as root
 //	go run ./lab/bench/isolation -crds 100 -for 5s                                # a look
 //	go run ./lab/bench/isolation -docs docs/benchmarks-partitions.md              # writes the page, and the graph beside it
 package main
@@ -23,6 +23,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/opencontainers/cgroups"
+
 	"github.com/tripod-k8s/tripod/lab/bench/table"
 	"github.com/tripod-k8s/tripod/test/framework"
 )
@@ -34,10 +36,12 @@ type options struct {
 	definitions, few int
 	// duration is how long a fault lasts, and quiet the pause after it.
 	duration, quiet time.Duration
-	faults          *regexp.Regexp
-	docs            string
-	json            bool
-	command         string
+	// cpus is the limit of the third side.
+	cpus    float64
+	faults  *regexp.Regexp
+	docs    string
+	json    bool
+	command string
 }
 
 func run(ctx context.Context, args []string) error {
@@ -48,6 +52,7 @@ func run(ctx context.Context, args []string) error {
 	fs.DurationVar(&o.duration, "for", 20*time.Second, "how long each fault lasts")
 	fs.DurationVar(&o.quiet, "quiet", 10*time.Second, "how long everything rests after a fault")
 	faults := fs.String("run", "", "only faults that match this regular expression")
+	fs.Float64Var(&o.cpus, "cpus", 0.5, "processors that the partition may use on a third side, which needs root; 0 leaves this side out")
 	output := fs.String("o", "table", "table or json")
 	fs.StringVar(&o.docs, "docs", "", "write this Markdown file, and the graph beside it")
 	if err := framework.ParseFlags(fs, args); err != nil {
@@ -62,7 +67,7 @@ func run(ctx context.Context, args []string) error {
 		return fmt.Errorf("-run: %w", err)
 	}
 	r := report{options: o, Began: time.Now()}
-	for _, s := range sides() {
+	for _, s := range r.sides() {
 		measured, err := o.measure(ctx, s)
 		if err != nil {
 			return fmt.Errorf("%s: %w", s.name, err)
@@ -89,6 +94,13 @@ func (r *report) write() error {
 // measure has all faults happen on one side.
 func (o *options) measure(ctx context.Context, s side) (_ *measured, err error) {
 	logf("%s starts", s.name)
+	var group cgroups.Manager
+	if s.cpus > 0 {
+		if group, err = newGroup(s.cpus); err != nil {
+			return nil, err
+		}
+		defer func() { err = errors.Join(err, group.Destroy()) }() // when its processes have ended
+	}
 	env, err := framework.New("isolation")
 	if err != nil {
 		return nil, err
@@ -102,6 +114,11 @@ func (o *options) measure(ctx context.Context, s side) (_ *measured, err error) 
 	logf("%s: %d and %d definitions are created", s.name, o.few, o.definitions)
 	if err := t.define(ctx, o); err != nil {
 		return nil, err
+	}
+	if group != nil {
+		if err := t.confine(ctx, group); err != nil {
+			return nil, err
+		}
 	}
 	m := &measured{Side: s.name}
 	loads, err := m.startLoads(ctx, t)

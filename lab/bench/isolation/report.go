@@ -145,7 +145,7 @@ func (r *report) graph() graph.Graph {
 		Panels: []graph.Panel{{Title: "GET of a custom resource"}, {Title: "GET ConfigMap"}},
 	}
 	for i, m := range r.Sides {
-		color, start := sides()[i].color, m.Phases[0].Began
+		color, start := r.sides()[i].color, m.Phases[0].Began
 		for j, subject := range []string{ofTeam, ofCore} {
 			line := graph.Line{Name: m.Side, Color: color}
 			for from := start; from.Add(window).Before(m.Phases[len(m.Phases)-1].Ended); from = from.Add(window) {
@@ -177,7 +177,7 @@ func (r *report) writeDocs() error {
 		"Date": r.Began.Format(time.DateOnly), "Took": r.Took.Round(time.Minute).Minutes(), "Machine": process.Machine(), "Go": runtime.Version(),
 		"Command": r.command, "Graph": file, "Tables": r.tables(), "Definitions": r.definitions, "Few": r.few,
 		"Reads": readsPerSecond, "Writes": writesPerSecond, "Timeout": requestTimeout, "For": r.duration, "Quiet": r.quiet,
-		"Documents": documentsPerSecond, "All": allEvery, "Changes": changesPerSecond, "More": more >> 20,
+		"CPUs": r.cpus, "Documents": documentsPerSecond, "All": allEvery, "Changes": changesPerSecond, "More": more >> 20,
 	}); err != nil {
 		return fmt.Errorf("cannot write %s: %w", r.docs, err)
 	}

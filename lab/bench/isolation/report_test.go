@@ -17,7 +17,7 @@ import (
 // example returns a report with two faults, of which the second one ends every third read, and all writes, of one side.
 func example() *report {
 	r := &report{options: options{definitions: 10}, Began: time.Unix(1000, 0)}
-	for _, s := range sides() {
+	for _, s := range (&options{}).sides() {
 		m := &measured{Side: s.name, requests: map[string][]request{}}
 		m.Phases = []phase{
 			{Name: idle, Began: time.Unix(1000, 0), Ended: time.Unix(1010, 0)},

@@ -5,12 +5,18 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
 	"time"
 
+	"github.com/opencontainers/cgroups"
+	"github.com/opencontainers/cgroups/manager"
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"golang.org/x/sync/errgroup"
@@ -20,6 +26,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/tripod-k8s/tripod/lab/bench/load"
+	"github.com/tripod-k8s/tripod/lab/bench/process"
 	"github.com/tripod-k8s/tripod/lab/bench/schemas"
 	"github.com/tripod-k8s/tripod/test/framework"
 )
@@ -42,10 +49,16 @@ const (
 type side struct {
 	name, color string
 	start       func(ctx context.Context, env *framework.Environment) (*target, error)
+	// cpus is how many processors the processes of the other team may use together. 0 is no limit.
+	cpus float64
 }
 
-func sides() []side {
-	return []side{{"kube-apiserver", "#c0392b", startStock}, {"Tripod", "#2471a3", startTripod}}
+func (o *options) sides() []side {
+	all := []side{{"kube-apiserver", "#c0392b", startStock, 0}, {"Tripod", "#2471a3", startTripod, 0}}
+	if o.cpus > 0 {
+		all = append(all, side{"Tripod with a limit", "#1e8449", startTripod, o.cpus})
+	}
+	return all
 }
 
 // target is a running side.
@@ -67,6 +80,41 @@ type target struct {
 func (t *target) close() {
 	t.admin.Close()
 	t.etcdClient.Close() //nolint:errcheck // nothing is pending
+}
+
+// newGroup makes a control group with a limit, as limits.cpu of a pod does.
+func newGroup(cpus float64) (cgroups.Manager, error) {
+	const period = 100 * time.Millisecond // the one of Kubernetes
+	resources := &cgroups.Resources{
+		CpuPeriod: uint64(period.Microseconds()), CpuQuota: int64(cpus * float64(period.Microseconds())), SkipDevices: true,
+	}
+	group, err := manager.New(&cgroups.Cgroup{Path: fmt.Sprintf("/tripod-isolation-%d", os.Getpid()), Resources: resources})
+	if err == nil {
+		err = group.Apply(-1)
+	}
+	if err == nil {
+		err = group.Set(resources)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("cannot make a control group, which needs root (-cpus 0 leaves the limit out): %w", err)
+	}
+	return group, nil
+}
+
+// confine moves the processes of the other team to a control group, now and at each later look.
+func (t *target) confine(ctx context.Context, group cgroups.Manager) error {
+	processes := t.processes
+	t.processes = func(ctx context.Context) ([]int, error) {
+		pids, err := processes(ctx)
+		for _, pid := range pids {
+			if err := group.Apply(pid); err != nil && !errors.Is(err, syscall.ESRCH) {
+				return nil, fmt.Errorf("cannot move process %d to the control group: %w", pid, err)
+			}
+		}
+		return pids, err
+	}
+	_, err := t.processes(ctx)
+	return err
 }
 
 // connect makes the clients of a target.
@@ -120,18 +168,7 @@ func startTripod(ctx context.Context, env *framework.Environment) (*target, erro
 		return nil, err
 	}
 	last := 0
-	t := &target{
-		Cluster: tripod.Cluster,
-		processes: func(ctx context.Context) (pids []int, err error) {
-			replicas, err := tripod.Replicas(ctx, "extensions-"+partition)
-			for _, r := range replicas {
-				if r.PID > 0 {
-					pids = append(pids, r.PID)
-				}
-			}
-			return pids, err
-		},
-	}
+	t := &target{Cluster: tripod.Cluster, processes: func(context.Context) ([]int, error) { return ofPartition(tripod.Process.PID()) }}
 	// `tripod up` starts it again by itself.
 	t.revive = func(ctx context.Context) (bool, error) {
 		pids, err := t.processes(ctx)
@@ -219,4 +256,17 @@ func widget(group string) *apiextensionsv1.CustomResourceDefinition {
 			}},
 		},
 	}
+}
+
+// ofPartition returns the processes of the partition that `tripod up` has started. `tripod status` would say so, too, but is work for the processors
+// that are measured.
+func ofPartition(up int) (pids []int, err error) {
+	started, err := process.Process{Service: "tripod up", PID: up}.Children()
+	for _, p := range started {
+		line, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", p.PID))
+		if err == nil && slices.Contains(strings.Split(string(line), "\x00"), "--partition="+partition) { // it may have ended
+			pids = append(pids, p.PID)
+		}
+	}
+	return pids, err
 }

@@ -158,26 +158,41 @@ func (p Process) FamilyCPU() (time.Duration, error) {
 		return 0, err
 	}
 	sum += ended
-	lists, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", p.PID))
+	children, err := p.Children()
 	if err != nil {
 		return 0, err
 	}
-	for _, list := range lists {
-		children, err := os.ReadFile(list)
-		if err != nil {
-			return 0, fmt.Errorf("cannot see what %s has started: %w", p.Service, err)
-		}
-		for child := range strings.FieldsSeq(string(children)) {
-			id, err := strconv.Atoi(child)
-			if err != nil {
-				return 0, err
-			}
-			if one, err := (Process{p.Service, id}).CPU(); err == nil { // it may have ended
-				sum += one
-			}
+	for _, child := range children {
+		if one, err := child.CPU(); err == nil { // it may have ended
+			sum += one
 		}
 	}
 	return sum, nil
+}
+
+// Children returns the processes that a process has started and that still run. They have its name.
+func (p Process) Children() (children []Process, err error) {
+	lists, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", p.PID))
+	if err != nil {
+		return nil, err
+	}
+	for _, list := range lists {
+		text, err := os.ReadFile(list)
+		if errors.Is(err, os.ErrNotExist) {
+			continue // the thread has ended
+		}
+		if err != nil {
+			return nil, fmt.Errorf("cannot see what %s has started: %w", p.Service, err)
+		}
+		for child := range strings.FieldsSeq(string(text)) {
+			id, err := strconv.Atoi(child)
+			if err != nil {
+				return nil, err
+			}
+			children = append(children, Process{p.Service, id})
+		}
+	}
+	return children, nil
 }
 
 // endedChildren returns the processor time of the children that have ended, in hundredths of a second.
