@@ -21,6 +21,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/tripod-k8s/tripod/lab/bench/load"
+	"github.com/tripod-k8s/tripod/lab/bench/purposes"
 	"github.com/tripod-k8s/tripod/local/controllers"
 	"github.com/tripod-k8s/tripod/test/framework"
 )
@@ -68,6 +69,8 @@ type lived struct {
 	Memory, Peak float64
 	// Suffered is what a herd did, or nil in other phases.
 	Suffered *suffered `json:",omitempty"`
+	// Purposes are the seconds of processor time of each service by purpose, if there is a profile.
+	Purposes map[string]map[string]float64 `json:",omitempty"`
 }
 
 // sum is the processor time of all servers.
@@ -127,10 +130,14 @@ func (s shape) live(ctx context.Context, o *options, profile time.Duration) (_ *
 	} {
 		o.logf("%s: %s", s.Name, phase.name)
 		do := phase.do
+		profiles, prefix := filepath.Join(o.artifacts, "profiles", strings.ReplaceAll(phase.name, " ", "-")), strings.ReplaceAll(s.Name, "/", "-")
 		if profile > 0 {
-			do = p.profiled(filepath.Join(o.artifacts, "profiles", strings.ReplaceAll(phase.name, " ", "-")), strings.ReplaceAll(s.Name, "/", "-"), profile, do)
+			do = p.profiled(profiles, prefix, profile, do)
 		}
 		one, err := p.account(ctx, do)
+		if err == nil && profile > 0 {
+			err = one.addPurposes(profiles, prefix)
+		}
 		if err != nil {
 			return nil, fmt.Errorf("%s: %s: %w", s.Name, phase.name, err)
 		}
@@ -140,6 +147,29 @@ func (s shape) live(ctx context.Context, o *options, profile time.Duration) (_ *
 	}
 	c.failed = false
 	return lived, nil
+}
+
+// addPurposes divides the processor time of each service by its profile. The processes of a drop-in that only start the others have none.
+func (l *lived) addPurposes(dir, shape string) error {
+	l.Purposes = map[string]map[string]float64{}
+	for service, spent := range l.CPU {
+		if service == dropIn {
+			continue
+		}
+		file, err := os.Open(filepath.Join(dir, shape+"-"+service+"-profile.pb.gz"))
+		if err != nil {
+			return err
+		}
+		shares, err := purposes.Shares(file)
+		if err = errors.Join(err, file.Close()); err != nil {
+			return fmt.Errorf("%s: %w", service, err)
+		}
+		for purpose := range shares {
+			shares[purpose] *= spent
+		}
+		l.Purposes[service] = shares
+	}
+	return nil
 }
 
 // profiled makes a phase keep a profile of each server, and its metrics at the end.

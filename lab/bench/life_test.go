@@ -40,15 +40,22 @@ func TestLivesAreComparedPhaseByPhase(t *testing.T) {
 		},
 		memory: {stock: {phase(2, 20)}, "1/1/1": {phase(3, 20)}},
 	}}
+	of := func(name string, seconds map[string]map[string]float64) *life {
+		return &life{Shape: name, Phases: []lived{{Name: join, Purposes: seconds}}}
+	}
+	l.Profiled = []*life{
+		of(stock, map[string]map[string]float64{stock: {"TLS": 2}}), of("1/1/1", map[string]map[string]float64{core: {"TLS": 1}, aggregator: {"TLS": 1.5}}),
+	}
 	o := &options{artifacts: t.TempDir(), docs: filepath.Join(t.TempDir(), "page.md"), json: true}
 	require.NoError(t, l.write(o))
 	var text bytes.Buffer
 	require.NoError(t, table.Write(&text, l.tables()))
 	assert.Regexp(t, `Processor time of the API servers, seconds\n\n +neighbour +stock +1/1/1 +2/3/2\nnodes join +none +4\.00 +2\.00 ×0\.50 +6\.00 ×1\.50\nnodes join +memory +4\.00 +6\.00 ×1\.50`, text.String())
 	assert.Regexp(t, `p99 of the probe, ms\n\n +neighbour +stock +1/1/1 +2/3/2\nnodes join +none +20\.0 +10\.0 ×0\.50`, text.String())
-	assert.Regexp(t, `CPU in each phase +none +×0\.50 +≤ 0\.95 +met +nodes join\n`, text.String(), "2/3/2 has no stock of three beside it")
-	assert.Regexp(t, `CPU in each phase +memory +×1\.50 +≤ 1 +\*\*not met\*\* +nodes join\n`, text.String())
+	assert.Regexp(t, `CPU in each phase +none +×0\.50 +≤ 1\.1 +met +nodes join\n`, text.String(), "2/3/2 has no stock of three beside it")
+	assert.Regexp(t, `CPU in each phase +memory +×1\.50 +≤ 1\.1 +\*\*not met\*\* +nodes join\n`, text.String())
 	assert.Regexp(t, `oldest Lease of a node, seconds +none +25\.0 +45\.0 +5\.00\n`, text.String(), "the worst of all rounds counts")
+	assert.Regexp(t, `seconds\n\n +stock +1/1/1 +1/1/1: aggregator +1/1/1: core\n(.*\n)*TLS +2\.00 +2\.50 \+0\.50 +1\.50 +1\.00\n`, text.String())
 	page, err := os.ReadFile(o.docs)
 	require.NoError(t, err)
 	assert.Contains(t, string(page), "| nodes join | none | aggregator 2.00, core 2.00 | aggregator 1.00, core 1.00 | aggregator 3.00, core 3.00 |")

@@ -42,7 +42,7 @@ func (o *options) grow(ctx context.Context) (t table.Table, err error) {
 		Title: fmt.Sprintf("definitions in %d partitions until p99 of a GET is %s; %s", o.partitions, o.limit, process.Machine()),
 		Header: []string{"definitions", "seconds for this step", "p50 of a GET (ms)", "p99 (ms)", "errors", "aggregator (MB)", "core (MB)",
 			"default partition (MB)", "other partitions (MB)", "all (MB)", "left (MB)",
-			"default partition (% of a CPU)", "other partitions (% of a CPU)", "aggregator (% of a CPU)"},
+			"default partition (% of a CPU)", "other partitions (% of a CPU)", "aggregator (% of a CPU)", "etcd (% of a CPU)"},
 	}
 	all := schemas.Generate(o.definitions)
 	dir, err := os.MkdirTemp("", "divided")
@@ -141,7 +141,7 @@ func (o *options) stepRow(ctx context.Context, tripod *framework.Tripod, client 
 	for _, megabytes := range []float64{ofAggregator, ofCore, ofDefault, ofOthers, sum, left} {
 		row = append(row, fmt.Sprintf("%.0f", megabytes))
 	}
-	for _, service := range []string{extensions, othersOf, aggregator} {
+	for _, service := range []string{extensions, othersOf, aggregator, etcd} {
 		row = append(row, fmt.Sprintf("%.0f", 100*used[service].Seconds()/limitFor.Seconds()))
 	}
 	switch {
@@ -153,8 +153,11 @@ func (o *options) stepRow(ctx context.Context, tripod *framework.Tripod, client 
 	return row, reached, nil
 }
 
-// othersOf is the name of all partitions but the default one.
-const othersOf = "other partitions"
+const (
+	// othersOf is the name of all partitions but the default one.
+	othersOf = "other partitions"
+	etcd     = "etcd"
+)
 
 // readObjects reads objects in turn. It also returns the processor time of the services meanwhile.
 func (o *options) readObjects(ctx context.Context, client *load.Client, paths []string, statuses []framework.ComponentStatus, definitions int) (
@@ -168,7 +171,7 @@ func (o *options) readObjects(ctx context.Context, client *load.Client, paths []
 			service = othersOf
 		}
 		processes = append(processes, process.Process{Service: service, PID: s.PID})
-		if o.profiles != "" {
+		if o.profiles != "" && service != etcd {
 			profiles.Go(func() error { return o.profile(profilesContext, client, s.Component, definitions) })
 		}
 	}
