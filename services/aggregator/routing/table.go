@@ -146,49 +146,53 @@ func (t *Table) Divide(partition func(group string) Owner) { t.custom = partitio
 // Backends returns the names of all backends.
 func (t *Table) Backends() Backends { return t.backends }
 
-// update replaces the snapshot by a changed copy.
+// update replaces the snapshot by a changed copy. What the copy refers to is that of the old snapshot, so change replaces it.
 func (t *Table) update(change func(*snapshot)) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	old := t.current.Load()
-	next := &snapshot{
-		services:    make(map[schema.GroupVersion]Target, len(old.services)+1),
-		groups:      make(map[string]int, len(old.groups)+1),
-		core:        old.core,
-		complete:    old.complete,
-		resources:   old.resources,
-		longRunning: old.longRunning,
+	next := *t.current.Load()
+	change(&next)
+	t.current.Store(&next)
+}
+
+// changeServices replaces what APIServices say by a changed copy.
+func (s *snapshot) changeServices(change func(map[schema.GroupVersion]Target)) {
+	services := make(map[schema.GroupVersion]Target, len(s.services)+1)
+	maps.Copy(services, s.services)
+	change(services)
+	s.services, s.groups = services, make(map[string]int, len(s.groups)+1)
+	for gv := range services {
+		s.groups[gv.Group]++
 	}
-	for gv, target := range old.services {
-		next.services[gv] = target
-	}
-	change(next)
-	for gv := range next.services {
-		next.groups[gv.Group]++
-	}
-	t.current.Store(next)
 }
 
 // SetAPIService records the server of the group-version of an APIService. If that is an aggregated API server, the handler proxies to it.
 func (t *Table) SetAPIService(service *apiregistrationv1.APIService, aggregated http.Handler) {
 	gv := schema.GroupVersion{Group: service.Spec.Group, Version: service.Spec.Version}
+	name, ours := t.backends.Of(service)
+	target := Target{Owner: Aggregated, Handler: aggregated}
+	switch {
+	case ours && name != "":
+		target = Target{Owner: Owner(name)}
+	case ours:
+		// What is built in, and what core claims, decides at look-up.
+		target = Target{Owner: local}
+	}
 	t.update(func(s *snapshot) {
-		name, ours := t.backends.Of(service)
-		switch {
-		case !ours:
-			s.services[gv] = Target{Owner: Aggregated, Handler: aggregated}
-		case name != "":
-			s.services[gv] = Target{Owner: Owner(name)}
-		default:
-			// What is built in, and what core claims, decides at look-up.
-			s.services[gv] = Target{Owner: local}
+		// Most calls are about a change of status. With 3,000 APIServices, a copy for each of them took a third of the processor time of an
+		// aggregator while definitions were created.
+		if ours && s.services[gv].Owner == target.Owner {
+			return
 		}
+		s.changeServices(func(services map[schema.GroupVersion]Target) { services[gv] = target })
 	})
 }
 
 // RemoveAPIService forgets the APIService of a group-version.
 func (t *Table) RemoveAPIService(gv schema.GroupVersion) {
-	t.update(func(s *snapshot) { delete(s.services, gv) })
+	t.update(func(s *snapshot) {
+		s.changeServices(func(services map[schema.GroupVersion]Target) { delete(services, gv) })
+	})
 }
 
 // SetComplete records that the table has all APIServices.

@@ -5,6 +5,7 @@ package routing
 
 import (
 	"net/http"
+	"reflect"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -39,6 +40,22 @@ func completeTable() *Table {
 	table.SetCore([]schema.GroupVersion{{Version: "v1"}, {Group: "apps", Version: "v1"}, {Group: "future", Version: "v1"}})
 	table.SetComplete()
 	return table
+}
+
+func TestAnAPIServiceOfTheSameServerChangesNothing(t *testing.T) {
+	table := completeTable()
+	before := table.current.Load().services
+	same := func() bool {
+		return reflect.ValueOf(before).Pointer() == reflect.ValueOf(table.current.Load().services).Pointer()
+	}
+	table.SetAPIService(apiService("example.com", "v1", "tripod-system", "extensions"), nil)
+	table.SetAPIService(apiService("local.example.com", "v1", "", ""), nil)
+	assert.True(t, same(), "nothing is copied")
+	table.SetAPIService(apiService("wardle.example.com", "v1", "wardle", "api"), http.NotFoundHandler())
+	assert.False(t, same(), "an aggregated API server has another handler")
+	table.SetAPIService(apiService("example.com", "v1", "wardle", "api"), http.NotFoundHandler())
+	assert.Equal(t, Aggregated, table.GroupVersion(schema.GroupVersion{Group: "example.com", Version: "v1"}).Owner)
+	assert.Equal(t, Extensions, before[schema.GroupVersion{Group: "example.com", Version: "v1"}].Owner, "snapshots stay as they are")
 }
 
 func TestRouteByPath(t *testing.T) {
