@@ -39,8 +39,8 @@ const (
 // row for each step.
 func (o *options) grow(ctx context.Context) (t table.Table, err error) {
 	t = table.Table{
-		Title: fmt.Sprintf("definitions in %d partitions until p99 of a GET is %s; %s", o.partitions, o.limit, process.Machine()),
-		Header: []string{"definitions", "seconds for this step", "p50 of a GET (ms)", "p99 (ms)", "errors", "aggregator (MB)", "core (MB)",
+		Title: fmt.Sprintf("definitions in %d partitions until p99 of a GET is %s after a rest of %s; %s", o.partitions, o.limit, o.settle, process.Machine()),
+		Header: []string{"definitions", "seconds for this step", "p99 of a GET at once (ms)", "p50 after a rest (ms)", "p99 after a rest (ms)", "errors", "aggregator (MB)", "core (MB)",
 			"default partition (MB)", "other partitions (MB)", "all (MB)", "left (MB)",
 			"default partition (% of a CPU)", "other partitions (% of a CPU)", "aggregator (% of a CPU)", "etcd (% of a CPU)"},
 	}
@@ -78,7 +78,7 @@ func (o *options) grow(ctx context.Context) (t table.Table, err error) {
 			return t, err
 		}
 		t.Rows = append(t.Rows, row)
-		fmt.Fprintf(os.Stderr, "%s definitions: p99 of a GET %s ms, %s errors, all processes %s MB, left %s MB\n", row[0], row[3], row[4], row[9], row[10])
+		fmt.Fprintf(os.Stderr, "%s definitions: p99 of a GET %s ms at once, %s ms after a rest, %s errors, all processes %s MB, left %s MB\n", row[0], row[2], row[4], row[5], row[10], row[11])
 		if reached != "" {
 			t.Title += "; it ends because " + reached
 			return t, nil
@@ -109,7 +109,16 @@ func (o *options) stepRow(ctx context.Context, tripod *framework.Tripod, client 
 	if err != nil {
 		return nil, "", err
 	}
-	result, used, err := o.readObjects(ctx, client, paths, statuses, done)
+	result, used, err := o.readObjects(ctx, client, paths, statuses, filepath.Join(o.profiles, fmt.Sprintf("%05d-busy-", done)))
+	if err != nil {
+		return nil, "", err
+	}
+	select {
+	case <-time.After(o.settle):
+	case <-ctx.Done():
+		return nil, "", ctx.Err()
+	}
+	rested, _, err := o.readObjects(ctx, client, paths, statuses, filepath.Join(o.profiles, fmt.Sprintf("%05d-rested-", done)))
 	if err != nil {
 		return nil, "", err
 	}
@@ -135,9 +144,9 @@ func (o *options) stepRow(ctx context.Context, tripod *framework.Tripod, client 
 	if err != nil {
 		return nil, "", err
 	}
-	p99 := result.Milliseconds(99)
-	row = []string{strconv.Itoa(done), fmt.Sprintf("%.0f", took.Seconds()), fmt.Sprintf("%.1f", result.Milliseconds(50)), fmt.Sprintf("%.1f", p99),
-		strconv.FormatInt(result.Errors, 10)}
+	p99 := rested.Milliseconds(99)
+	row = []string{strconv.Itoa(done), fmt.Sprintf("%.0f", took.Seconds()), fmt.Sprintf("%.1f", result.Milliseconds(99)),
+		fmt.Sprintf("%.1f", rested.Milliseconds(50)), fmt.Sprintf("%.1f", p99), strconv.FormatInt(result.Errors+rested.Errors, 10)}
 	for _, megabytes := range []float64{ofAggregator, ofCore, ofDefault, ofOthers, sum, left} {
 		row = append(row, fmt.Sprintf("%.0f", megabytes))
 	}
@@ -160,7 +169,7 @@ const (
 )
 
 // readObjects reads objects in turn. It also returns the processor time of the services meanwhile.
-func (o *options) readObjects(ctx context.Context, client *load.Client, paths []string, statuses []framework.ComponentStatus, definitions int) (
+func (o *options) readObjects(ctx context.Context, client *load.Client, paths []string, statuses []framework.ComponentStatus, profilesTo string) (
 	result *load.Result, used map[string]time.Duration, err error,
 ) {
 	var processes []process.Process
@@ -172,7 +181,7 @@ func (o *options) readObjects(ctx context.Context, client *load.Client, paths []
 		}
 		processes = append(processes, process.Process{Service: service, PID: s.PID})
 		if o.profiles != "" && service != etcd {
-			profiles.Go(func() error { return o.profile(profilesContext, client, s.Component, definitions) })
+			profiles.Go(func() error { return profile(profilesContext, client, s.Component, profilesTo) })
 		}
 	}
 	before, err := process.CPUByService(processes)
@@ -201,13 +210,13 @@ func (o *options) readObjects(ctx context.Context, client *load.Client, paths []
 }
 
 // profile writes a CPU profile of the time in which objects are read.
-func (o *options) profile(ctx context.Context, client *load.Client, service string, definitions int) error {
+func profile(ctx context.Context, client *load.Client, service, to string) error {
 	path := fmt.Sprintf("/debug/pprof/profile?seconds=%.0f&service=%s", limitFor.Seconds(), service)
 	profile, err := client.Read(ctx, load.Request{Method: http.MethodGet, Path: path, Accept: "*/*"})
 	if err != nil {
 		return fmt.Errorf("cannot take a profile of %s: %w", service, err)
 	}
-	return os.WriteFile(filepath.Join(o.profiles, fmt.Sprintf("%05d-%s.pprof", definitions, service)), profile, 0o644)
+	return os.WriteFile(to+service+".pprof", profile, 0o644)
 }
 
 // objects creates an object of some of the definitions, and returns the paths of the objects.
