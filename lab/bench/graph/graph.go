@@ -45,6 +45,9 @@ const (
 	width, left, right                 = 960.0, 72.0, 16.0
 	panelHeight, panelGap, top, bottom = 220.0, 48.0, 76.0, 44.0
 
+	// row is the height of a row of names of marks. There is space for so many rows.
+	row, rows = 12.0, 2
+
 	ink, faint = "#444", "#ddd"
 )
 
@@ -53,13 +56,14 @@ func (g Graph) SVG() []byte {
 	s := g.scale()
 	height := top + float64(len(g.Panels))*(panelHeight+panelGap) - panelGap + bottom
 	d := &drawing{}
-	fmt.Fprintf(d, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %g %g" font-family="sans-serif" font-size="12">`+"\n", width, height)
-	fmt.Fprintf(d, `<rect width="%g" height="%g" fill="white"/>`+"\n", width, height)
-	d.text(left, 22, "start", ink, g.Title)
+	edge := row * float64(min(rows-len(colors(g.Marks)), 0)) // above zero is what else does not fit
+	fmt.Fprintf(d, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 %g %g %g" font-family="sans-serif" font-size="12">`+"\n", edge, width, height-edge)
+	fmt.Fprintf(d, `<rect y="%g" width="%g" height="%g" fill="white"/>`+"\n", edge, width, height-edge)
+	d.text(left, 22+edge, "start", ink, g.Title)
 	x := left
 	for _, line := range g.Panels[0].Lines {
-		d.line(x, 38, x+24, 38, line.Color, "")
-		d.text(x+30, 42, "start", ink, line.Name)
+		d.line(x, 38+edge, x+24, 38+edge, line.Color, "")
+		d.text(x+30, 42+edge, "start", ink, line.Name)
 		x += 140
 	}
 	for i, panel := range g.Panels {
@@ -93,12 +97,9 @@ func (d *drawing) panel(p Panel, s scale, base float64) {
 
 // marks draws marks down to a height. Marks with a color have their names in a row of their own, on the left if the right has no space.
 func (d *drawing) marks(marks []Mark, s scale, down float64) {
-	var colors []string
+	order := colors(marks)
 	for _, mark := range marks {
-		if !slices.Contains(colors, mark.Color) {
-			colors = append(colors, mark.Color)
-		}
-		x, y := s.x(mark.Second), top-8-12*float64(slices.Index(colors, mark.Color))
+		x, y := s.x(mark.Second), top-8-row*float64(slices.Index(order, mark.Color))
 		ends := x + 3 + 7*float64(len(mark.Name))
 		taken := ends > width || slices.ContainsFunc(marks, func(other Mark) bool {
 			return other.Color == mark.Color && s.x(other.Second) > x && s.x(other.Second) < ends
@@ -110,6 +111,16 @@ func (d *drawing) marks(marks []Mark, s scale, down float64) {
 			d.text(x+3, y, "start", mark.Color, mark.Name)
 		}
 	}
+}
+
+// colors returns the colors of marks in the order in which they come.
+func colors(marks []Mark) (all []string) {
+	for _, mark := range marks {
+		if !slices.Contains(all, mark.Color) {
+			all = append(all, mark.Color)
+		}
+	}
+	return all
 }
 
 func (d *drawing) line(x1, y1, x2, y2 float64, color, dashes string) {

@@ -48,3 +48,14 @@ func TestSlowerIsHigherAndLaterIsFurtherRight(t *testing.T) {
 		t.Errorf("y of the points: %v", y)
 	}
 }
+
+func TestEachColorOfMarksHasSpaceForNames(t *testing.T) {
+	graph := Graph{Panels: []Panel{{Lines: []Line{{Points: []Point{{Second: 0, Milliseconds: 1}, {Second: 9, Milliseconds: 2}}}}}}}
+	for colors, viewBox := range []string{`viewBox="0 0 960 340"`, `viewBox="0 0 960 340"`, `viewBox="0 0 960 340"`, `viewBox="0 -12 960 352"`} {
+		graph.Marks = nil
+		for i := range colors {
+			graph.Marks = append(graph.Marks, Mark{Name: "mark", Color: strconv.Itoa(i)})
+		}
+		require.Contains(t, string(graph.SVG()), viewBox, "%d colors", colors)
+	}
+}
