@@ -107,7 +107,7 @@ bench-search: build test-assets ## Measure search, beside Clusterpedia if CLUSTE
 	go run ./lab/bench/search -run CONSOLE -clusters 100 $(BENCH_SEARCH_ARGS)
 
 # One replica of each service beside one kube-apiserver, and as many as a large cluster has beside three.
-BENCH_CLUSTER_ARGS ?= -neighbour both -shapes stock,noise=stock,drop-in,3*stock,2/3/2 -profile 0 -docs docs/benchmarks-cluster.md
+BENCH_CLUSTER_ARGS ?= -neighbour both -shapes stock,noise=stock,drop-in,3*stock,2/3/2 -profile 10s -docs docs/benchmarks-cluster.md
 .PHONY: bench-cluster
 bench-cluster: build test-assets ## Have a cluster of 300 nodes and 3,000 pods live on stock and on Tripod, and write docs/benchmarks-cluster.md.
 	go run ./lab/bench $(BENCH_CLUSTER_ARGS)
