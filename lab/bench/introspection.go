@@ -176,5 +176,9 @@ func keepProfile(ctx context.Context, client *load.Client, dir, side, service, k
 	if err != nil {
 		return err
 	}
-	return os.WriteFile(filepath.Join(dir, side+"-"+service+"-"+kind+".pb.gz"), data, 0o644)
+	return os.WriteFile(profileFile(dir, side, service, kind), data, 0o644)
+}
+
+func profileFile(dir, side, service, kind string) string {
+	return filepath.Join(dir, side+"-"+service+"-"+kind+".pb.gz")
 }

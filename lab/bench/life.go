@@ -156,7 +156,7 @@ func (l *lived) addPurposes(dir, shape string) error {
 		if service == dropIn {
 			continue
 		}
-		file, err := os.Open(filepath.Join(dir, shape+"-"+service+"-profile.pb.gz"))
+		file, err := os.Open(profileFile(dir, shape, service, "profile"))
 		if err != nil {
 			return err
 		}

@@ -199,30 +199,35 @@ func (l *lives) purposeTables() (tables []table.Table) {
 			}
 		}
 		for _, purpose := range purposes.All() {
-			row, base := []string{purpose}, 0.0
-			for n, one := range l.Profiled {
-				services, sum := one.Phases[i].Purposes, 0.0
-				var each []string
-				for _, service := range slices.Sorted(maps.Keys(services)) {
-					sum += services[service][purpose]
-					each = append(each, table.Number(services[service][purpose]))
-				}
-				cell := table.Number(sum)
-				if n == 0 {
-					base = sum
-				} else if base > 0 {
-					cell = fmt.Sprintf("%s %+.2f", cell, sum-base)
-				}
-				row = append(row, cell)
-				if len(each) > 1 {
-					row = append(row, each...)
-				}
-			}
-			t.Rows = append(t.Rows, row)
+			t.Rows = append(t.Rows, l.purposeRow(purpose, i))
 		}
 		tables = append(tables, t)
 	}
 	return tables
+}
+
+// purposeRow has the seconds of each control plane, and of its services if it has several. All but the first have the difference to the first.
+func (l *lives) purposeRow(purpose string, phase int) []string {
+	row, base := []string{purpose}, 0.0
+	for n, one := range l.Profiled {
+		services, sum := one.Phases[phase].Purposes, 0.0
+		var each []string
+		for _, service := range slices.Sorted(maps.Keys(services)) {
+			sum += services[service][purpose]
+			each = append(each, table.Number(services[service][purpose]))
+		}
+		cell := table.Number(sum)
+		if n == 0 {
+			base = sum
+		} else if base > 0 {
+			cell = fmt.Sprintf("%s %+.2f", cell, sum-base)
+		}
+		row = append(row, cell)
+		if len(each) > 1 {
+			row = append(row, each...)
+		}
+	}
+	return row
 }
 
 // table has a row for each phase under each condition.

@@ -224,28 +224,16 @@ func (c *controlPlane) close() error {
 
 // childrenOf returns the processes that a process has started, by the names of their programs.
 func childrenOf(pid int) ([]process.Process, error) {
-	lists, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pid))
+	children, err := process.Process{Service: fmt.Sprintf("process %d", pid), PID: pid}.Children()
 	if err != nil {
 		return nil, err
 	}
-	var found []process.Process
-	for _, list := range lists {
-		children, err := os.ReadFile(list)
+	for i, child := range children {
+		line, err := child.CommandLine()
 		if err != nil {
-			return nil, fmt.Errorf("cannot see what process %d has started: %w", pid, err)
+			return nil, fmt.Errorf("process %d has started one that ended: %w", pid, err)
 		}
-		for child := range strings.FieldsSeq(string(children)) {
-			commandLine, err := os.ReadFile("/proc/" + child + "/cmdline")
-			if err != nil {
-				return nil, fmt.Errorf("process %d has started one that ended: %w", pid, err)
-			}
-			program, _, _ := strings.Cut(string(commandLine), "\x00")
-			id, err := strconv.Atoi(child)
-			if err != nil {
-				return nil, err
-			}
-			found = append(found, process.Process{Service: strings.TrimPrefix(filepath.Base(program), "tripod-"), PID: id})
-		}
+		children[i].Service = strings.TrimPrefix(filepath.Base(line[0]), "tripod-")
 	}
-	return found, nil
+	return children, nil
 }

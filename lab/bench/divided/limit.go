@@ -113,10 +113,8 @@ func (o *options) stepRow(ctx context.Context, tripod *framework.Tripod, client 
 	if err != nil {
 		return nil, "", err
 	}
-	select {
-	case <-time.After(o.settle):
-	case <-ctx.Done():
-		return nil, "", ctx.Err()
+	if err := o.rest(ctx); err != nil {
+		return nil, "", err
 	}
 	rested, _, err := o.readObjects(ctx, client, paths, statuses, filepath.Join(o.profiles, fmt.Sprintf("%05d-rested-", done)))
 	if err != nil {
@@ -211,10 +209,9 @@ func (o *options) readObjects(ctx context.Context, client *load.Client, paths []
 
 // profile writes a CPU profile of the time in which objects are read.
 func profile(ctx context.Context, client *load.Client, service, to string) error {
-	path := fmt.Sprintf("/debug/pprof/profile?seconds=%.0f&service=%s", limitFor.Seconds(), service)
-	profile, err := client.Read(ctx, load.Request{Method: http.MethodGet, Path: path, Accept: "*/*"})
+	profile, err := profileOf(ctx, client, service, fmt.Sprintf("profile?seconds=%.0f", limitFor.Seconds()))
 	if err != nil {
-		return fmt.Errorf("cannot take a profile of %s: %w", service, err)
+		return err
 	}
 	return os.WriteFile(to+service+".pprof", profile, 0o644)
 }

@@ -174,13 +174,21 @@ func (o *options) measureOnce(
 	if err != nil {
 		return nil, err
 	}
-	select {
-	case <-time.After(o.settle):
-	case <-ctx.Done():
-		return nil, ctx.Err()
+	if err := o.rest(ctx); err != nil {
+		return nil, err
 	}
 	used, err := memory(ctx, tripod, client)
 	return []table.Table{documents, used}, err
+}
+
+// rest returns after the time in which processes are idle.
+func (o *options) rest(ctx context.Context) error {
+	select {
+	case <-time.After(o.settle):
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 }
 
 // read reads the documents that the aggregator merges, each until it has all groups, and once more. The aggregator does not wait for long for a
@@ -294,10 +302,9 @@ var heapAlloc = regexp.MustCompile(`(?m)^# HeapAlloc = (\d+)$`)
 
 // liveHeap returns the size of all objects that a garbage collection leaves, in MB.
 func liveHeap(ctx context.Context, client *load.Client, service string) (float64, error) {
-	path := "/debug/pprof/heap?gc=1&debug=1&service=" + service
-	profile, err := client.Read(ctx, load.Request{Method: http.MethodGet, Path: path, Accept: "*/*"})
+	profile, err := profileOf(ctx, client, service, "heap?gc=1&debug=1")
 	if err != nil {
-		return 0, fmt.Errorf("cannot ask %s for its heap: %w", service, err)
+		return 0, err
 	}
 	found := heapAlloc.FindSubmatch(profile)
 	if found == nil {
@@ -305,4 +312,14 @@ func liveHeap(ctx context.Context, client *load.Client, service string) (float64
 	}
 	bytes, err := strconv.ParseFloat(string(found[1]), 64)
 	return bytes / 1e6, err
+}
+
+// profileOf takes a profile of a service. The query has its kind, and what it is to be like.
+func profileOf(ctx context.Context, client *load.Client, service, query string) ([]byte, error) {
+	path := "/debug/pprof/" + query + "&service=" + service
+	profile, err := client.Read(ctx, load.Request{Method: http.MethodGet, Path: path, Accept: "*/*"})
+	if err != nil {
+		return nil, fmt.Errorf("cannot take a profile of %s: %w", service, err)
+	}
+	return profile, nil
 }

@@ -194,7 +194,7 @@ func (t *target) starve(ctx context.Context) (_ string, err error) {
 	})
 	defer downloading.Wait()
 	for ctx.Err() == nil {
-		if err := look(ctx); err != nil && ctx.Err() == nil { // the end of the fault kills a command that looks
+		if err := look(ctx); err != nil && ctx.Err() == nil { // the end of the fault interrupts a look
 			return "", err
 		}
 		_ = pause(ctx, attention) // the loop looks for the end

@@ -11,7 +11,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"syscall"
 	"time"
 
@@ -263,8 +262,7 @@ func widget(group string) *apiextensionsv1.CustomResourceDefinition {
 func ofPartition(up int) (pids []int, err error) {
 	started, err := process.Process{Service: "tripod up", PID: up}.Children()
 	for _, p := range started {
-		line, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", p.PID))
-		if err == nil && slices.Contains(strings.Split(string(line), "\x00"), "--partition="+partition) { // it may have ended
+		if line, err := p.CommandLine(); err == nil && slices.Contains(line, "--partition="+partition) { // it may have ended
 			pids = append(pids, p.PID)
 		}
 	}

@@ -195,6 +195,15 @@ func (p Process) Children() (children []Process, err error) {
 	return children, nil
 }
 
+// CommandLine returns the program that the process runs, and its arguments. A process that has just ended has none.
+func (p Process) CommandLine() ([]string, error) {
+	line, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", p.PID))
+	if err != nil {
+		return nil, fmt.Errorf("cannot read the command line of %s: %w", p.Service, err)
+	}
+	return strings.Split(string(line), "\x00"), nil
+}
+
 // endedChildren returns the processor time of the children that have ended, in hundredths of a second.
 func (p Process) endedChildren() (time.Duration, error) {
 	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.PID))
