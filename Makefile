@@ -39,8 +39,11 @@ GO_BUILD := go build -ldflags "$(LDFLAGS)"
 # The list of services is in services/list.
 SERVICE_LIST := deploy/helm/tripod/services.json
 SERVICES := $(shell sed -n 's/^ *{"name":"\([^"]*\)".*/\1/p' $(SERVICE_LIST))
-# The command line, and the programs that it starts besides services. They are in one image.
-COMMANDS := tripod tripod-supervisor
+# The services that are one program, to which their names are links, and the others.
+LINKED_SERVICES := $(shell sed -n 's/^ *{"name":"\([^"]*\)".*"optional":false.*/\1/p' $(SERVICE_LIST))
+OWN_SERVICES := $(filter-out $(LINKED_SERVICES),$(SERVICES))
+# The command line, the program that it starts first, and that of the linked services. They are in one image.
+COMMANDS := tripod tripod-supervisor tripod-services
 # The modules with programs of our own. That of what signs a release has no other program (docs/design/0031).
 OWN_TOOLS := tools/programs tools/sign
 # The modules of go.work beside the root. Strangers may require all but the example, which is built on them, so none requires k8s.io/kubernetes.

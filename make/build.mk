@@ -7,7 +7,8 @@
 build: ## Build tripod, what it starts, and the services, tripod-aggregator and so on, into bin/.
 	@mkdir -p $(BIN)
 	@$(foreach command,$(COMMANDS),echo '$(BIN)/$(command)' && $(GO_BUILD) -o $(BIN)/$(command) ./cmd/$(command) &&) true
-	@$(foreach service,$(SERVICES),echo '$(BIN)/tripod-$(service)' && $(GO_BUILD) -o $(BIN)/tripod-$(service) ./services/$(service) &&) true
+	@$(foreach service,$(LINKED_SERVICES),ln -sfn tripod-services $(BIN)/tripod-$(service) &&) true
+	@$(foreach service,$(OWN_SERVICES),echo '$(BIN)/tripod-$(service)' && $(GO_BUILD) -o $(BIN)/tripod-$(service) ./services/$(service) &&) true
 
 .PHONY: controllers build-controllers
 controllers: build-controllers $(BIN)/kwok ## Build what `tripod up --controllers` and `--kwok-nodes` need: tripod-controllers and kwok.

@@ -4,6 +4,7 @@
 package kubeapiserver
 
 import (
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
@@ -21,7 +22,7 @@ func Copy(to string) error {
 	if info, err := os.Stat(to); err != nil || !info.IsDir() {
 		return errors.Join(fmt.Errorf("%s is no directory", to), err)
 	}
-	programs := []string{supervisor.Program}
+	programs := []string{supervisor.Program, list.LinkedProgram}
 	for _, service := range services {
 		programs = append(programs, list.Program(string(service)))
 	}
@@ -41,12 +42,16 @@ func Copy(to string) error {
 	return copyProgram(self, filepath.Join(to, Name))
 }
 
+// copyProgram copies a program, or makes the same symbolic link.
 func copyProgram(from, to string) (err error) {
 	defer func() {
 		if err != nil {
 			err = fmt.Errorf("cannot copy %s to %s: %w", from, to, err)
 		}
 	}()
+	if target, notLink := os.Readlink(from); notLink == nil {
+		return link(target, to)
+	}
 	content, err := os.Open(from)
 	if err != nil {
 		return err
@@ -64,4 +69,16 @@ func copyProgram(from, to string) (err error) {
 		os.Remove(tmp.Name()) //nolint:errcheck // the first error matters
 	}
 	return err
+}
+
+// link makes a symbolic link, which takes the place of what has this name at once.
+func link(target, path string) error {
+	tmp := filepath.Join(filepath.Dir(path), "."+filepath.Base(path)+"-"+rand.Text())
+	if err := os.Symlink(target, tmp); err != nil {
+		return err
+	}
+	if err := os.Rename(tmp, path); err != nil {
+		return errors.Join(err, os.Remove(tmp))
+	}
+	return nil
 }

@@ -34,3 +34,17 @@ func TestACopyThatFailsLeavesNothing(t *testing.T) {
 	assert.Empty(t, entries)
 	require.ErrorContains(t, Copy(filepath.Join(dir, "missing")), "missing is no directory")
 }
+
+func TestALinkStaysALink(t *testing.T) {
+	dir := t.TempDir()
+	from, to := filepath.Join(dir, "from"), filepath.Join(dir, "to")
+	require.NoError(t, os.Symlink("tripod-services", from))
+	require.NoError(t, os.WriteFile(to, []byte("old"), 0o400))
+	require.NoError(t, copyProgram(from, to))
+	target, err := os.Readlink(to)
+	require.NoError(t, err)
+	assert.Equal(t, "tripod-services", target)
+	entries, err := os.ReadDir(dir)
+	require.NoError(t, err)
+	assert.Len(t, entries, 2)
+}

@@ -1,7 +1,8 @@
 // Copyright The Tripod Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Command tripod-aggregator is the public endpoint of Tripod. It authenticates requests, and sends each to the API server that owns it.
+// Package aggregator is the service tripod-aggregator, the public endpoint of Tripod. It authenticates requests, and sends each to the API
+// server that owns it.
 //
 // # What it owns
 //
@@ -39,4 +40,4 @@
 //
 // Read routing/request.go, server/chain.go and upstream/call.go, in this order. docs/architecture.md follows one request through all
 // services.
-package main
+package aggregator

@@ -1,7 +1,8 @@
 // Copyright The Tripod Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Command tripod-core serves the built-in API groups of Kubernetes. It is the authority on identity and policy for Tripod's other services.
+// Package core is the service tripod-core. It serves the built-in API groups of Kubernetes, and is the authority on identity and policy for
+// Tripod's other services.
 //
 // # What it owns
 //
@@ -34,4 +35,4 @@
 // # What to read first
 //
 // Read server/config.go, then identity/service.go. docs/architecture.md follows one token through all services.
-package main
+package core

@@ -1,7 +1,7 @@
 // Copyright The Tripod Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Command tripod-extensions serves CustomResourceDefinitions and custom resources.
+// Package extensions is the service tripod-extensions. It serves CustomResourceDefinitions and custom resources.
 //
 // # What it owns
 //
@@ -33,4 +33,4 @@
 // # What to read first
 //
 // Read server/config.go, then catalog/catalog.go. docs/architecture.md follows one CustomResourceDefinition through all services.
-package main
+package extensions

@@ -63,6 +63,9 @@ func names(include func(Service) bool) []string {
 	return names
 }
 
+// LinkedProgram is the program of the services without which an instance is none. Their own programs are links to it.
+const LinkedProgram = "tripod-services"
+
 // Program returns the name of the program of a service, and of its image.
 func Program(service string) string { return "tripod-" + service }
 

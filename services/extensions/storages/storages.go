@@ -30,12 +30,12 @@ var materialised = metrics.NewGauge(&metrics.GaugeOpts{
 	StabilityLevel: metrics.ALPHA,
 })
 
-func init() {
-	legacyregistry.MustRegister(materialised)
-}
+// registerMetrics adds the metric to /metrics, which other services of the same program have without it.
+var registerMetrics = sync.OnceFunc(func() { legacyregistry.MustRegister(materialised) })
 
 // Getter returns the options of getter with storages in the etcds of groups. If cached, they have a watch cache.
 func Getter(getter generic.RESTOptionsGetter, groups *placement.Groups, cached bool) generic.RESTOptionsGetter {
+	registerMetrics()
 	return sharing{getter: getter, decorate: groups.Decorate(func(raw etcdclient.NewRawStorage) generic.StorageDecorator {
 		return watchresume.Decorate(etcdclient.Decorator(counted(raw), cached), raw)
 	})}

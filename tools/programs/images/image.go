@@ -23,7 +23,8 @@ const binaryDir = "/usr/local/bin/"
 // spec describes an image.
 type spec struct {
 	name, title, description string
-	// binaries go to binaryDir. The first one is the entrypoint.
+	// binaries go to binaryDir. The first one is the entrypoint. One that is a symbolic link is a link in the image, too, beside what it
+	// refers to.
 	binaries []string
 	// links are other names of the entrypoint.
 	links []string
@@ -106,15 +107,15 @@ func (b build) image(s spec, directory string, layers layers) (v1.Image, error) 
 		return nil, err
 	}
 	stack := []v1.Layer{base}
+	files, linked, err := s.files(directory)
+	if err != nil {
+		return nil, err
+	}
 	var platform v1.Platform
-	for i, name := range s.binaries {
+	for _, name := range files {
 		path := filepath.Join(directory, name)
-		built, err := binaryPlatform(path)
-		if err != nil {
+		if platform, err = binaryPlatform(path); err != nil {
 			return nil, err
-		}
-		if i == 0 {
-			platform = built
 		}
 		layer, err := layers.get(path, func() (tarball, error) { return binaryFile(path, binaryDir+name, b.created) })
 		if err != nil {
@@ -122,8 +123,8 @@ func (b build) image(s spec, directory string, layers layers) (v1.Image, error) 
 		}
 		stack = append(stack, layer)
 	}
-	if len(s.links) > 0 {
-		layer, err := layers.get("links of "+s.name, func() (tarball, error) { return links(s, b.created) })
+	if len(linked) > 0 {
+		layer, err := layers.get("links of "+s.name, func() (tarball, error) { return links(linked, b.created) })
 		if err != nil {
 			return nil, err
 		}
@@ -140,6 +141,33 @@ func (b build) image(s spec, directory string, layers layers) (v1.Image, error) 
 		}
 	}
 	return image, nil
+}
+
+// files returns the binaries that are files, each once, and what each link refers to.
+func (s spec) files(directory string) (files []string, linked map[string]string, err error) {
+	linked = map[string]string{}
+	for _, name := range s.links {
+		linked[name] = s.binaries[0]
+	}
+	for _, name := range s.binaries {
+		info, err := os.Lstat(filepath.Join(directory, name))
+		if err != nil {
+			return nil, nil, err
+		}
+		if info.Mode().Type() == os.ModeSymlink {
+			if linked[name], err = os.Readlink(filepath.Join(directory, name)); err != nil {
+				return nil, nil, err
+			}
+			if filepath.Base(linked[name]) != linked[name] {
+				return nil, nil, fmt.Errorf("%s is a link to %s, which is not beside it", filepath.Join(directory, name), linked[name])
+			}
+			name = linked[name]
+		}
+		if !slices.Contains(files, name) {
+			files = append(files, name)
+		}
+	}
+	return files, linked, nil
 }
 
 func (b build) config(s spec, platform v1.Platform) *v1.ConfigFile {

@@ -46,12 +46,22 @@ func copies(t *testing.T, binary string) string {
 	dir := t.TempDir()
 	for _, s := range images(t) {
 		for _, name := range s.binaries {
-			if err := os.WriteFile(filepath.Join(dir, name), content, 0o700); err != nil {
+			if !isLinked(name) {
+				err = os.WriteFile(filepath.Join(dir, name), content, 0o700)
+			} else if _, missing := os.Lstat(filepath.Join(dir, name)); missing != nil {
+				err = os.Symlink("tripod-services", filepath.Join(dir, name))
+			}
+			if err != nil {
 				t.Fatal(err)
 			}
 		}
 	}
 	return dir
+}
+
+// isLinked reports whether `make build` makes a link of this name.
+func isLinked(program string) bool {
+	return slices.Contains([]string{"tripod-aggregator", "tripod-core", "tripod-extensions"}, program)
 }
 
 func images(t *testing.T) []spec {
@@ -139,15 +149,60 @@ func TestFilesBelongToRootAndHaveTheTimeOfTheCommit(t *testing.T) {
 	}
 	for name, mode := range map[string]int64{
 		"tmp/": 0o1777, "etc/ssl/certs/ca-certificates.crt": 0o644, "etc/passwd": 0o644,
-		"usr/local/bin/tripod": 0o755, "usr/local/bin/tripod-supervisor": 0o755, "usr/local/bin/tripod-core": 0o755,
-		"usr/local/bin/tripod-aggregator": 0o755, "usr/local/bin/tripod-extensions": 0o755,
+		"usr/local/bin/tripod": 0o755, "usr/local/bin/tripod-supervisor": 0o755, "usr/local/bin/tripod-services": 0o755,
 	} {
 		if header := files[name]; header == nil || header.Mode != mode {
 			t.Errorf("%s is %+v, want mode %o", name, header, mode)
 		}
 	}
-	if link := files["usr/local/bin/kube-apiserver"]; link == nil || link.Linkname != "tripod" {
-		t.Errorf("kube-apiserver is %+v, want a link to tripod", link)
+	for name, target := range map[string]string{
+		"kube-apiserver": "tripod", "tripod-core": "tripod-services", "tripod-aggregator": "tripod-services", "tripod-extensions": "tripod-services",
+	} {
+		if link := files["usr/local/bin/"+name]; link == nil || link.Linkname != target {
+			t.Errorf("%s is %+v, want a link to %s", name, link, target)
+		}
+	}
+}
+
+func TestImagesShareTheLayerOfTheirProgram(t *testing.T) {
+	binaries, shared := testBinaries(t), layers{}
+	var digests []string
+	for _, name := range []string{"tripod-core", "tripod-aggregator"} {
+		image, err := testBuild.image(imageNamed(t, name), binaries, shared)
+		if err != nil {
+			t.Fatal(err)
+		}
+		stack, err := image.Layers()
+		if err != nil {
+			t.Fatal(err)
+		}
+		digest, err := stack[1].Digest()
+		if err != nil {
+			t.Fatal(err)
+		}
+		config, err := image.ConfigFile()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if want := "/usr/local/bin/" + name; !slices.Equal(config.Config.Entrypoint, []string{want}) {
+			t.Errorf("the entrypoint is %q, want %s", config.Config.Entrypoint, want)
+		}
+		digests = append(digests, digest.String())
+	}
+	if digests[0] != digests[1] {
+		t.Errorf("the layers of one program differ: %q", digests)
+	}
+}
+
+func TestALinkToAnotherDirectoryIsRefused(t *testing.T) {
+	binaries := testBinaries(t)
+	core := filepath.Join(binaries, "tripod-core")
+	if err := errors.Join(os.Remove(core), os.Symlink("/usr/bin/env", core)); err != nil {
+		t.Fatal(err)
+	}
+	_, err := testBuild.image(imageNamed(t, "tripod-core"), binaries, layers{})
+	if want := "tripod-core is a link to /usr/bin/env, which is not beside it"; err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("got %v, want %q", err, want)
 	}
 }
 

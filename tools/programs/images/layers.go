@@ -13,8 +13,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path"
+	"slices"
 	"strings"
 	"time"
 
@@ -114,11 +116,11 @@ func certificates() ([]byte, error) {
 	return all.Bytes(), nil
 }
 
-// links is a layer with symbolic links to the entrypoint.
-func links(s spec, modified time.Time) (tarball, error) {
+// links is a layer with symbolic links in binaryDir. linked has what each refers to.
+func links(linked map[string]string, modified time.Time) (tarball, error) {
 	return inMemory(modified, func(w *layerWriter) error {
-		for _, link := range s.links {
-			err := w.add(tar.Header{Typeflag: tar.TypeSymlink, Name: binaryDir + link, Linkname: s.binaries[0], Mode: 0o777}, nil)
+		for _, link := range slices.Sorted(maps.Keys(linked)) {
+			err := w.add(tar.Header{Typeflag: tar.TypeSymlink, Name: binaryDir + link, Linkname: linked[link], Mode: 0o777}, nil)
 			if err != nil {
 				return err
 			}

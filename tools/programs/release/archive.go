@@ -33,6 +33,13 @@ func (r release) writeArchive(platform string) error {
 }
 
 func (r release) add(archive *tar.Writer, name, path string, mode int64) error {
+	target, err := linkTarget(path)
+	if err != nil {
+		return err
+	}
+	if target != "" {
+		return archive.WriteHeader(&tar.Header{Typeflag: tar.TypeSymlink, Name: name, Linkname: target, Mode: 0o777, ModTime: r.created})
+	}
 	file, err := os.Open(path)
 	if err != nil {
 		return err
@@ -48,4 +55,13 @@ func (r release) add(archive *tar.Writer, name, path string, mode int64) error {
 	}
 	_, err = io.Copy(archive, file)
 	return err
+}
+
+// linkTarget returns what a symbolic link refers to, or nothing for a file.
+func linkTarget(path string) (string, error) {
+	info, err := os.Lstat(path)
+	if err != nil || info.Mode().Type() != os.ModeSymlink {
+		return "", err
+	}
+	return os.Readlink(path)
 }

@@ -32,7 +32,17 @@ func (r release) writeDeb(platform string) error {
 		})
 	}
 	for _, program := range r.programs() {
-		add(r.binary(platform, program), "/usr/bin/"+program, 0o755)
+		target, err := linkTarget(r.binary(platform, program))
+		if err != nil {
+			return err
+		}
+		if target == "" {
+			add(r.binary(platform, program), "/usr/bin/"+program, 0o755)
+			continue
+		}
+		info.Contents = append(info.Contents, &files.Content{
+			Type: files.TypeSymlink, Source: target, Destination: "/usr/bin/" + program, FileInfo: &files.ContentFileInfo{MTime: r.created},
+		})
 	}
 	for _, document := range r.documents {
 		name := filepath.Base(document)

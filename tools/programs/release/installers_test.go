@@ -66,6 +66,11 @@ func TestTheScriptInstallsTheProgramsOfTheRelease(t *testing.T) {
 	if got, err := checksum(filepath.Join(dir, "tripod-core")); err != nil || got != want {
 		t.Errorf("tripod-core has the SHA-256 %s (%v), want %s", got, err, want)
 	}
+	for _, name := range linked {
+		if target, err := os.Readlink(filepath.Join(dir, name)); target != "tripod-services" {
+			t.Errorf("%s is no link to tripod-services: %q, %v", name, target, err)
+		}
+	}
 	if info, err := os.Stat(filepath.Join(dir, "tripod")); err != nil || info.Mode().Perm()&0o111 == 0 {
 		t.Errorf("tripod cannot be run: %v, %v", info, err)
 	}
@@ -191,6 +196,11 @@ func TestDpkgInstallsThePackage(t *testing.T) {
 			}
 			if got, err := checksum(filepath.Join(root, "usr/bin", program)); err != nil || got != want {
 				t.Errorf("%s: %s has the SHA-256 %s (%v), want %s", test.version, program, got, err, want)
+			}
+		}
+		for _, name := range linked {
+			if target, err := os.Readlink(filepath.Join(root, "usr/bin", name)); target != "tripod-services" {
+				t.Errorf("%s: %s is no link to tripod-services: %q, %v", test.version, name, target, err)
 			}
 		}
 	}

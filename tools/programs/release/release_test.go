@@ -52,20 +52,28 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
+// linked are the programs that are links.
+var linked = []string{"tripod-aggregator", "tripod-core", "tripod-extensions"}
+
 // testRelease has a small binary in place of each of Tripod's. Its files are written anew each time.
 func testRelease(t *testing.T) release {
 	t.Helper()
 	dir := t.TempDir()
 	r := release{
 		version: "v1.2.3+4", created: committed, services: []string{"aggregator", "core", "extensions", "search"},
-		commands: []string{"tripod", "tripod-supervisor"},
+		commands: []string{"tripod", "tripod-supervisor", "tripod-services"},
 		binaries: filepath.Join(dir, "binaries"), platforms: []string{"linux-amd64", "linux-arm64"},
 		images: filepath.Join(dir, "images"), chart: "../../../deploy/helm/tripod", helm: helm,
 		documents: []string{"../../../LICENSE", "../../../README.md"}, output: filepath.Join(dir, "dist"),
 	}
 	for _, name := range r.programs() {
 		for _, platform := range r.platforms {
-			makeFile(t, r.binary(platform, name), func(path string) error { return copyFile(program, path) })
+			makeFile(t, r.binary(platform, name), func(path string) error {
+				if slices.Contains(linked, name) {
+					return os.Symlink("tripod-services", path)
+				}
+				return copyFile(program, path)
+			})
 		}
 		makeFile(t, filepath.Join(r.images, name+".tar"), func(path string) error {
 			return os.WriteFile(path, testImage(t, name), 0o600)
@@ -167,8 +175,8 @@ func TestEverythingHasTheTimeOfTheCommitAndNoOwner(t *testing.T) {
 	for name, modes := range map[string]map[string]int64{
 		"tripod-v1.2.3+4-linux-amd64.tar.gz": {
 			"tripod-v1.2.3+4-linux-amd64/LICENSE": 0o644, "tripod-v1.2.3+4-linux-amd64/README.md": 0o644,
-			"tripod-v1.2.3+4-linux-amd64/tripod": 0o755, "tripod-v1.2.3+4-linux-amd64/tripod-core": 0o755,
-			"tripod-v1.2.3+4-linux-amd64/tripod-aggregator": 0o755, "tripod-v1.2.3+4-linux-amd64/tripod-extensions": 0o755,
+			"tripod-v1.2.3+4-linux-amd64/tripod": 0o755, "tripod-v1.2.3+4-linux-amd64/tripod-services": 0o755,
+			"tripod-v1.2.3+4-linux-amd64/tripod-core":        0o777, // a link
 			"tripod-v1.2.3+4-linux-amd64/tripod-controllers": 0o755,
 			"tripod-v1.2.3+4-linux-amd64/tripod-supervisor":  0o755,
 			"tripod-v1.2.3+4-linux-amd64/tripod-search":      0o755,

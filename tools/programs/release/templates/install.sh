@@ -124,7 +124,7 @@ main() {
 	# All programs are there before the first takes its name.
 	trap 'rm -rf "$work"; for program in $programs; do rm -f "$directory/.$program.new"; done' EXIT
 	for program in $programs; do
-		cp "$work/$base/$program" "$directory/.$program.new" || fail "cannot write to $directory"
+		cp -P "$work/$base/$program" "$directory/.$program.new" || fail "cannot write to $directory"
 	done
 	for program in $programs; do
 		mv -f "$directory/.$program.new" "$directory/$program"

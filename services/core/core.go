@@ -1,12 +1,9 @@
 // Copyright The Tripod Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package main
+package core
 
 import (
-	"os"
-	_ "time/tzdata" // time zones of CronJobs, where the system has none
-
 	"github.com/tripod-k8s/tripod/base/service"
 	"github.com/tripod-k8s/tripod/services/core/options"
 	"github.com/tripod-k8s/tripod/services/core/server"
@@ -14,6 +11,5 @@ import (
 
 const description = "tripod-core serves the built-in API groups of Kubernetes, behind Tripod's aggregator."
 
-func main() {
-	os.Exit(service.Main(description, options.New(), server.NewConfig, server.New))
-}
+// Main runs the service with the arguments of the command line, and returns the exit code of the process.
+func Main() int { return service.Main(description, options.New(), server.NewConfig, server.New) }

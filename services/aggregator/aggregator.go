@@ -1,11 +1,9 @@
 // Copyright The Tripod Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package main
+package aggregator
 
 import (
-	"os"
-
 	"github.com/tripod-k8s/tripod/base/service"
 	"github.com/tripod-k8s/tripod/services/aggregator/options"
 	"github.com/tripod-k8s/tripod/services/aggregator/server"
@@ -14,6 +12,5 @@ import (
 const description = "tripod-aggregator is the public endpoint of Tripod. It proxies by APIService to core, extensions and other API " +
 	"servers."
 
-func main() {
-	os.Exit(service.Main(description, options.New(), server.NewConfig, server.New))
-}
+// Main runs the service with the arguments of the command line, and returns the exit code of the process.
+func Main() int { return service.Main(description, options.New(), server.NewConfig, server.New) }

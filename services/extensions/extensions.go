@@ -1,11 +1,9 @@
 // Copyright The Tripod Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package main
+package extensions
 
 import (
-	"os"
-
 	"github.com/tripod-k8s/tripod/base/service"
 	"github.com/tripod-k8s/tripod/services/extensions/options"
 	"github.com/tripod-k8s/tripod/services/extensions/server"
@@ -13,6 +11,5 @@ import (
 
 const description = "tripod-extensions serves CustomResourceDefinitions and custom resources, behind Tripod's aggregator."
 
-func main() {
-	os.Exit(service.Main(description, options.New(), server.NewConfig, server.New))
-}
+// Main runs the service with the arguments of the command line, and returns the exit code of the process.
+func Main() int { return service.Main(description, options.New(), server.NewConfig, server.New) }
