@@ -76,7 +76,7 @@ suite-assets: test-assets
 # What is written into the docs is a whole run; other arguments (BENCH_ARGS="-run GET -rounds 5") leave them alone.
 BENCH_ARGS ?= -neighbour both -docs docs/benchmarks.md
 .PHONY: bench
-bench: build wardle test-assets ## Run stock and Tripod side by side, and write docs/benchmarks.md; 45 minutes (BENCH_ARGS="-run GET").
+bench: build wardle test-assets ## Run stock and Tripod side by side, and write docs/benchmarks.md; an hour (BENCH_ARGS="-run GET").
 	go run ./lab/bench $(BENCH_ARGS)
 
 BENCH_PARTITIONS_ARGS ?=

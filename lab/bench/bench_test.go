@@ -345,7 +345,7 @@ func TestArguments(t *testing.T) {
 		t.Errorf("%+v", o)
 	}
 	var list bytes.Buffer
-	if err := listParts(&list); !errors.Is(err, errListed) || strings.Count(list.String(), "\n") != len(workloads())+3 {
+	if err := listParts(&list); !errors.Is(err, errListed) || strings.Count(list.String(), "\n") != len(workloads())+4 {
 		t.Errorf("list: %v\n%s", err, list.String())
 	}
 }

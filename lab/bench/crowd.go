@@ -66,6 +66,8 @@ type crowd struct {
 	Ended time.Time
 	// Memory is the resident memory of each process in each state, in MB.
 	Memory map[string]map[string]float64
+	// Together is the memory of all processes in each state, in MB, with what they share counted once.
+	Together map[string]float64
 	// Failed counts the failed requests to built-in resources.
 	Failed int64
 
@@ -96,7 +98,7 @@ func (s side) runCrowd(ctx context.Context, o *options, crds []*apiextensionsv1.
 	}
 	f.failed = true
 	defer func() { err = errors.Join(err, f.close()) }()
-	crowd := &crowd{Side: s.Name, Began: map[string]time.Time{}, Memory: map[string]map[string]float64{}}
+	crowd := &crowd{Side: s.Name, Began: map[string]time.Time{}, Memory: map[string]map[string]float64{}, Together: map[string]float64{}}
 	if err := f.crowdIn(ctx, o, crds, crowd); err != nil {
 		return nil, err
 	}
@@ -161,6 +163,9 @@ func (f *fixture) phases(ctx context.Context, o *options, crds []*apiextensionsv
 	quiet := func(phase, state string) (err error) {
 		c.Began[phase] = time.Now()
 		if err := pause(ctx, o.quiet); err != nil {
+			return err
+		}
+		if c.Together[state], c.Together[peak], err = process.Together(f.servers); err != nil {
 			return err
 		}
 		c.Memory[state], c.Memory[peak], err = process.MemoryOf(f.servers)

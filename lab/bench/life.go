@@ -21,6 +21,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/tripod-k8s/tripod/lab/bench/load"
+	"github.com/tripod-k8s/tripod/lab/bench/process"
 	"github.com/tripod-k8s/tripod/lab/bench/purposes"
 	"github.com/tripod-k8s/tripod/local/controllers"
 	"github.com/tripod-k8s/tripod/test/framework"
@@ -65,7 +66,8 @@ type lived struct {
 	Failed   int64
 	// Switches are the context switches of all servers.
 	Switches int64
-	// Memory is the resident memory of all servers at the end of the phase, and Peak the sum of what each has had at most until then, in MB.
+	// Memory is the memory of all servers at the end of the phase, and Peak the sum of what each has had at most until then, in MB. What they
+	// share counts once.
 	Memory, Peak float64
 	// Suffered is what a herd did, or nil in other phases.
 	Suffered *suffered `json:",omitempty"`
@@ -250,14 +252,8 @@ func (p *population) account(ctx context.Context, do func(context.Context) error
 	for service, spent := range after.cpu {
 		one.CPU[service] = (spent - before.cpu[service]).Seconds()
 	}
-	for _, server := range p.servers {
-		now, most, err := server.Resident()
-		if err != nil {
-			return nil, err
-		}
-		one.Memory, one.Peak = one.Memory+now, one.Peak+most
-	}
-	return one, nil
+	one.Memory, one.Peak, err = process.Together(p.servers)
+	return one, err
 }
 
 func (p *population) resting(ctx context.Context) error { return pause(ctx, p.rest) }

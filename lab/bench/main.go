@@ -78,6 +78,11 @@ func (o *options) measure(ctx context.Context, r *report) (err error) {
 			return err
 		}
 	}
+	if r.OneProcessor == nil && o.run.MatchString(oneProcessorPart) {
+		if err := o.measureOneProcessor(ctx, r); err != nil {
+			return err
+		}
+	}
 	if o.profile > 0 && o.goOnFrom == "" {
 		if err := o.profiles(ctx, selected); err != nil {
 			return err

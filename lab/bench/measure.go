@@ -85,7 +85,7 @@ func (w workload) runOnce(ctx context.Context, f *fixture, o *options) (_ values
 			return nil, err
 		}
 	}
-	do, open, err := w.begin(ctx, f, w.requestsFor(o.duration, warmUp+o.duration/2))
+	do, open, err := w.begin(ctx, f, w.requestsFor(o.duration, warmUp+o.duration))
 	if err != nil {
 		return nil, err
 	}
@@ -112,7 +112,7 @@ func (w workload) runOnce(ctx context.Context, f *fixture, o *options) (_ values
 	v[p50], v[p99], v[p999] = offered.Milliseconds(50), offered.Milliseconds(99), offered.Milliseconds(99.9)
 	closed := &load.Result{}
 	if err := f.charge(v, cpuWhenBusy, 1e3, func() (int64, error) {
-		closed = load.Saturate(ctx, closedClients, o.duration/2, do)
+		closed = load.Saturate(ctx, closedClients, o.duration, do)
 		return closed.Requests, nil
 	}); err != nil {
 		return nil, err

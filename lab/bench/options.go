@@ -22,9 +22,10 @@ import (
 
 // Parts that -run selects by name, like workloads.
 const (
-	startPart       = "START"
-	crowdPart       = "CRDs"
-	apiServicesPart = "API SERVICES"
+	startPart        = "START"
+	oneProcessorPart = "ONE PROCESSOR"
+	crowdPart        = "CRDs"
+	apiServicesPart  = "API SERVICES"
 )
 
 // options are the flags of the command.
@@ -58,11 +59,11 @@ type options struct {
 func parse(args []string) (*options, error) {
 	o := &options{progress: os.Stderr, commandLine: strings.Join(append([]string{"go run ./lab/bench"}, args...), " ")}
 	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
-	run := flags.String("run", "", "run only workloads whose NAME/RESOURCE/CREDENTIALS match this regular expression (-list), and START, CRDs, API SERVICES")
+	run := flags.String("run", "", "run only workloads whose NAME/RESOURCE/CREDENTIALS match this regular expression (-list), and START, ONE PROCESSOR, CRDs, API SERVICES")
 	list := flags.Bool("list", false, "list what can be run, and stop")
 	short := flags.Bool("short", false, "a look, not a measurement: one round of half a second for each workload, 60 CRDs, no profiles")
 	flags.IntVar(&o.rounds, "rounds", 3, "how often each workload is run on each side")
-	flags.DurationVar(&o.duration, "duration", time.Second, "how long each workload is run at its rate; half of that in a closed loop")
+	flags.DurationVar(&o.duration, "duration", time.Second, "how long each workload is run at its rate, and then in a closed loop")
 	flags.DurationVar(&o.profile, "profile", 2*time.Second, "how long each workload is profiled; 0 for no profiles")
 	flags.DurationVar(&o.quiet, "quiet", 20*time.Second, "time before and after the CRDs")
 	names := flags.String("sides", "stock,noise,tripod", "what is compared: stock, noise (stock once more) and tripod; may be empty")
@@ -135,6 +136,7 @@ func listParts(w io.Writer) error {
 	for _, one := range workloads() {
 		fmt.Fprintln(w, one)
 	}
+	fmt.Fprintln(w, oneProcessorPart)
 	fmt.Fprintln(w, crowdPart)
 	fmt.Fprintln(w, apiServicesPart)
 	return errListed

@@ -6,6 +6,7 @@ package main
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"runtime"
@@ -38,6 +39,8 @@ type report struct {
 	Crowds []*crowd
 	Phases []phase
 	Aims   []aim
+	// OneProcessor is what was found with one processor of Go for each process, or nil.
+	OneProcessor *report `json:",omitempty"`
 	// APIServices is what was found about API services of others, or nil.
 	APIServices *apiServices `json:",omitempty"`
 
@@ -97,7 +100,8 @@ func (r *report) goOn(o *options) error {
 	}
 	var before struct {
 		measured
-		APIServices *struct {
+		OneProcessor *measured
+		APIServices  *struct {
 			measured
 			Failovers   map[string][]failover
 			Revocations map[string][]float64
@@ -110,12 +114,28 @@ func (r *report) goOn(o *options) error {
 		return fmt.Errorf("%s is of %s with %q, and this is %s with %q", o.goOnFrom, before.Machine, before.Versions, r.Machine, r.Versions)
 	}
 	r.take(&before.measured, workloads())
+	if of := before.OneProcessor; of != nil && of.ended(len(oneProcessorWorkloads())) {
+		r.OneProcessor = newReport(o)
+		r.OneProcessor.take(of, workloads())
+	}
 	if of := before.APIServices; of != nil && len(of.Failovers[ownBackend]) == of.Rounds {
 		r.APIServices = o.newAPIServices()
 		r.APIServices.Failovers, r.APIServices.Revocations = of.Failovers, of.Revocations
 		r.APIServices.take(&of.measured, apiServiceWorkloads())
 	}
 	return nil
+}
+
+// ended reports whether so many workloads were measured on each side, in each round.
+func (m *measured) ended(workloads int) bool {
+	for _, one := range m.Rows {
+		for _, measures := range one.Rounds {
+			if !slices.ContainsFunc(slices.Collect(maps.Values(measures)), func(found []float64) bool { return len(found) == m.Rounds }) {
+				return false
+			}
+		}
+	}
+	return len(m.Rows) == workloads
 }
 
 func (r *report) take(m *measured, all []workload) {
@@ -184,6 +204,9 @@ func (r *report) finish() {
 				})
 			}
 		}
+	}
+	if r.OneProcessor != nil {
+		r.OneProcessor.finish()
 	}
 	r.Aims = r.aims()
 	if r.APIServices != nil {

@@ -27,6 +27,9 @@ func (r *report) tables() []table.Table {
 			func(*row) bool { return true }, switches, systemCalls, resident),
 		r.splitTable(), r.startTable(), r.memoryTable(), r.phaseTable(), r.aimTable(),
 	}
+	if r.OneProcessor != nil {
+		all = append(all, r.OneProcessor.oneProcessorTables()...)
+	}
 	if r.APIServices != nil {
 		all = append(all, r.APIServices.tables()...)
 	}
@@ -113,7 +116,9 @@ func (r *report) startTable() table.Table {
 }
 
 func (r *report) memoryTable() table.Table {
-	t := table.Table{Title: fmt.Sprintf("Resident memory, MB, with %d CRDs", r.CRDs), Header: []string{"", "side", "each process", "sum", "ratio"}}
+	t := table.Table{Title: fmt.Sprintf("Resident memory, MB, with %d CRDs", r.CRDs), Header: []string{
+		"", "side", "each process", "sum", "ratio", "together: what they share counts once", "ratio",
+	}}
 	for _, state := range []string{idle, installed, wasRead, peak, fresh} {
 		for _, c := range r.Crowds {
 			var each []string
@@ -121,11 +126,14 @@ func (r *report) memoryTable() table.Table {
 				each = append(each, fmt.Sprintf("%s %.0f", name, megabytes))
 			}
 			slices.Sort(each)
-			theirs := 0.0
+			theirs, theirsTogether := 0.0, 0.0
 			if s := r.crowd(stock); s != nil && state != fresh {
-				theirs = s.sum(state)
+				theirs, theirsTogether = s.sum(state), s.Together[state]
 			}
-			t.Rows = append(t.Rows, []string{state, c.Side, strings.Join(each, ", "), fmt.Sprintf("%.0f", c.sum(state)), table.Ratio(c.sum(state), theirs)})
+			t.Rows = append(t.Rows, []string{
+				state, c.Side, strings.Join(each, ", "), fmt.Sprintf("%.0f", c.sum(state)), table.Ratio(c.sum(state), theirs),
+				table.Number(c.Together[state]), table.Ratio(c.Together[state], theirsTogether),
+			})
 		}
 	}
 	return t

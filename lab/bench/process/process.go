@@ -67,6 +67,23 @@ func (p Process) Memory() (Memory, error) {
 	return Memory{float64(found["Anonymous:"]) * kib, float64(found["Pss:"]) * kib, float64(found["Rss:"]) * kib}, nil
 }
 
+// Together returns the memory of several processes now, and the sum of their peaks, in MB. What only they share, such as the program that all
+// of them run, counts once. Linux has no peak of that, so a peak is taken to share what the process shares now.
+func Together(processes []Process) (now, most float64, err error) {
+	for _, p := range processes {
+		one, err := p.Memory()
+		if err != nil {
+			return 0, 0, err
+		}
+		_, peak, err := p.Resident()
+		if err != nil {
+			return 0, 0, err
+		}
+		now, most = now+one.Proportional, most+peak-(one.Resident-one.Proportional)
+	}
+	return now, most, nil
+}
+
 // Counts returns how often threads of the process began to wait or were interrupted, and how often they called read and write.
 func (p Process) Counts() (switches, systemCalls int64, err error) {
 	threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/status", p.PID))
