@@ -30,6 +30,7 @@ import (
 
 	"github.com/tripod-k8s/tripod/base/storage/etcdready"
 	"github.com/tripod-k8s/tripod/base/tuning/gcpace"
+	"github.com/tripod-k8s/tripod/base/tuning/procs"
 )
 
 // The feature gates of logging must be known before --feature-gates is defined.
@@ -81,6 +82,7 @@ func NewCommand(s Command) *cobra.Command {
 			}
 			s.Components.AddMetrics()
 			gcpace.Start(cmd.Context())
+			procs.Start(cmd.Context())
 			if err := s.Run(cmd.Context()); err != nil && !errors.Is(err, etcdready.ErrStopped) {
 				return err
 			}
