@@ -22,7 +22,6 @@ import (
 
 	"github.com/tripod-k8s/tripod/local/process"
 	"github.com/tripod-k8s/tripod/local/up"
-	services "github.com/tripod-k8s/tripod/services/list"
 )
 
 // execute runs tripod with arguments and returns what it prints.
@@ -141,9 +140,8 @@ func assertLinksNone(t *testing.T, packages, below []string) {
 // The image of the drop-in has these programs and no database.
 func TestTheProgramsOfTheDropInLinkNoSQLDriver(t *testing.T) {
 	const module = "github.com/tripod-k8s/tripod/"
-	programs := map[string]string{"cmd/tripod": "services/search/diff", "cmd/tripod-supervisor": "local/supervisor"}
-	for _, service := range services.RequiredNames() {
-		programs["services/"+service] = "services/" + service + "/server"
+	programs := map[string]string{
+		"cmd/tripod": "services/search/diff", "cmd/tripod-supervisor": "local/supervisor", "cmd/tripod-services": "services/core/server",
 	}
 	for program, one := range programs {
 		t.Run(program, func(t *testing.T) {

@@ -5,7 +5,9 @@ package mixed
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"net/http"
 	"os"
 	"os/exec"
@@ -55,7 +57,11 @@ func TestServicesOfTwoReleasesUnderstandEachOther(t *testing.T) {
 	programs := t.TempDir()
 	wardle, aggregator := filepath.Join(programs, "wardle"), filepath.Join(programs, "tripod-aggregator")
 	framework.BuildAlone(t, release, "examples/wardle", ".", wardle)
-	build := exec.CommandContext(t.Context(), "go", "build", "-C", release, "-ldflags=-s -w", "-o", aggregator, "./services/aggregator")
+	program := "./cmd/tripod-services"
+	if _, err := os.Stat(filepath.Join(release, program)); errors.Is(err, fs.ErrNotExist) {
+		program = "./services/aggregator" // in a release in which the aggregator is a program of its own
+	}
+	build := exec.CommandContext(t.Context(), "go", "build", "-C", release, "-ldflags=-s -w", "-o", aggregator, program)
 	output, err := build.CombinedOutput()
 	require.NoError(t, err, "%s: %s", build, output)
 
