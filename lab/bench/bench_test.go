@@ -28,7 +28,7 @@ import (
 )
 
 func TestWorkloadsHaveDifferentNames(t *testing.T) {
-	seen := map[string]bool{startPart: true, crowdPart: true, apiServicesPart: true}
+	seen := map[string]bool{startPart: true, oneProcessorPart: true, crowdPart: true, apiServicesPart: true}
 	for _, w := range workloads() {
 		assert.False(t, seen[w.String()], "two workloads are called %s", w)
 		seen[w.String()] = true
@@ -49,6 +49,14 @@ func TestObjectsSayWhenTheyWereSent(t *testing.T) {
 			t.Errorf("sent is %q in %s", got, body)
 		}
 	}
+}
+
+func TestTheVersionOfAListIsNotThatOfAnItem(t *testing.T) {
+	version, err := versionOf([]byte(`{"items":[{"metadata":{"resourceVersion":"7"}}],"metadata":{"continue":"x","resourceVersion":"9"}}`))
+	require.NoError(t, err)
+	assert.Equal(t, "9", version)
+	_, err = versionOf([]byte("no list"))
+	require.ErrorContains(t, err, "cannot read a list")
 }
 
 func contentOf(object map[string]any, r resource) map[string]any {
@@ -95,6 +103,62 @@ func TestSystemCallsOfAProcess(t *testing.T) {
 	if _, _, err := process.CountsOf([]process.Process{{Service: "nobody", PID: 1 << 22}}); err == nil {
 		t.Error("a process that does not exist has system calls")
 	}
+}
+
+func TestARunGoesOnOnlyFromWhatIsWhole(t *testing.T) {
+	whole := func() *measured {
+		m := &measured{Rounds: 2}
+		for range oneProcessorWorkloads() {
+			one := &row{Rounds: map[string]map[measure][]float64{}}
+			for _, s := range sides() {
+				one.Rounds[s.Name] = map[measure][]float64{p50: {1, 2}}
+			}
+			m.Rows = append(m.Rows, one)
+		}
+		return m
+	}
+	n := len(oneProcessorWorkloads())
+	assert.True(t, whole().ended(n, sides()))
+	for name, change := range map[string]func(*measured){
+		"a workload is missing": func(m *measured) { m.Rows = m.Rows[1:] },
+		"a side is missing":     func(m *measured) { delete(m.Rows[0].Rounds, tripod) },
+		"a round is missing":    func(m *measured) { m.Rows[0].Rounds[tripod][p50] = []float64{1} },
+	} {
+		m := whole()
+		change(m)
+		assert.False(t, m.ended(n, sides()), name)
+	}
+}
+
+func TestOneProcessorIsSetForEachSide(t *testing.T) {
+	all := oneProcessorSides(sides())
+	for i, s := range all {
+		assert.Equal(t, sides()[i].Name, s.Name)
+		assert.Equal(t, []string{"GOMAXPROCS=1"}, s.env)
+	}
+	r := exampleReport()
+	r.OneProcessor = newReport(&options{rounds: 1, sides: all[:1:1]})
+	r.OneProcessor.sides = []side{all[0], all[2]}
+	for i, s := range r.OneProcessor.sides {
+		for _, w := range oneProcessorWorkloads() {
+			v := values{cpuPerRequest: 1, p50: 2}
+			if w.fanOut {
+				v = values{cpuPerEvent: 10 + float64(i), p50: 2}
+			}
+			r.OneProcessor.add(s, w, alone, v)
+		}
+	}
+	r.finish()
+	var output bytes.Buffer
+	require.NoError(t, table.Write(&output, r.tables()))
+	text := strings.Join(strings.Fields(output.String()), " ")
+	for _, line := range []string{
+		"One processor of Go for each process: watches", "WATCH 1000 ConfigMaps certificates 20 10.0 ×1.10",
+		"one processor of Go: CPU per event, 1,000 watchers none ≤ 1 1.10 **not met**", "one processor of Go: p50 of events none ≤ 1.2 1.00 met",
+	} {
+		assert.Contains(t, text, line)
+	}
+	assert.Empty(t, r.OneProcessor.Aims)
 }
 
 func TestVariantsAreComparedWithTheFirst(t *testing.T) {

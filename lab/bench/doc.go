@@ -10,7 +10,8 @@
 // included.
 //
 // The sides are three: stock, stock once more, which shows the noise, and Tripod. Afterwards bench runs all workloads once more for
-// profiles, and installs many CRDs while clients read and write built-in resources.
+// profiles, and installs many CRDs while clients read and write built-in resources. ONE PROCESSOR is small requests and watches with
+// GOMAXPROCS=1 in all servers.
 //
 // It also compares three ways to an API service of others (API SERVICES), each with two replicas: k8s.io/sample-apiserver as an aggregated
 // API server behind stock, the same behind Tripod, and examples/wardle as a backend of Tripod.
@@ -21,7 +22,7 @@
 // With -shapes, bench has a whole cluster live on each control plane instead: nodes join, pods run, are rolled and deleted, by the
 // controllers of Kubernetes and kwok.
 //
-//	go run ./lab/bench                        # all of it, about 25 minutes; 45 with -neighbour both
+//	go run ./lab/bench                        # all of it, about 40 minutes; an hour with -neighbour both
 //	go run ./lab/bench -run 'GET|APPLY' -rounds 5
 //	go run ./lab/bench -short -run CRDs
 //	go run ./lab/bench -shapes stock,1/1/1 -nodes 300 -pods 3000

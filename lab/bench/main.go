@@ -33,7 +33,7 @@ func bench(ctx context.Context, args []string) error {
 		return err
 	}
 	// What this command was started with is no setting of the servers.
-	for _, name := range []string{"GOGC", "GOMEMLIMIT", "GODEBUG"} {
+	for _, name := range []string{"GOGC", "GOMEMLIMIT", "GODEBUG", "GOMAXPROCS"} {
 		if err := os.Unsetenv(name); err != nil {
 			return err
 		}

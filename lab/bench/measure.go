@@ -21,6 +21,8 @@ const (
 	closedClients = 16
 	// warmUp is how long a closed loop runs before anything is measured.
 	warmUp = 100 * time.Millisecond
+	// afterRest is how long it runs before the first requests of a kind.
+	afterRest = 1500 * time.Millisecond
 	// fanOutAtLeast is the shortest time of sending events to watchers, because events are few.
 	fanOutAtLeast = 3 * time.Second
 	// fanOutAttempts is how often watches are measured until a run is complete.
@@ -77,6 +79,15 @@ func (w workload) run(ctx context.Context, f *fixture, o *options) (values, erro
 	}
 }
 
+// warmUp is how long a closed loop runs before anything is measured. GETs are the first requests for each resource, and a service that rests
+// has all its processors again after a while only.
+func (w workload) warmUp() time.Duration {
+	if w.Name == "GET" {
+		return afterRest
+	}
+	return warmUp
+}
+
 // runOnce is one attempt.
 func (w workload) runOnce(ctx context.Context, f *fixture, o *options) (_ values, err error) {
 	var before float64
@@ -85,7 +96,7 @@ func (w workload) runOnce(ctx context.Context, f *fixture, o *options) (_ values
 			return nil, err
 		}
 	}
-	do, open, err := w.begin(ctx, f, w.requestsFor(o.duration, warmUp+o.duration))
+	do, open, err := w.begin(ctx, f, w.requestsFor(o.duration, w.warmUp()+o.duration))
 	if err != nil {
 		return nil, err
 	}
@@ -95,7 +106,7 @@ func (w workload) runOnce(ctx context.Context, f *fixture, o *options) (_ values
 	if w.fanOut {
 		return w.runFanOut(ctx, f, o, do, open, before)
 	}
-	load.Saturate(ctx, closedClients, warmUp, do)
+	load.Saturate(ctx, closedClients, w.warmUp(), do)
 	v, offered := values{}, &load.Result{}
 	offer := func() (int64, error) {
 		offered = load.Offer(ctx, load.Offered{PerSecond: w.Rate, Duration: o.duration, Workers: openWorkers}, do)

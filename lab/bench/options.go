@@ -79,7 +79,7 @@ func parse(args []string) (*options, error) {
 	flags.DurationVar(&o.wakes, "wakes", 0, "instead of workloads, show what wakes up on the way of one small request, counted for so long")
 	output := flags.String("o", "table", "table or json")
 	flags.StringVar(&o.artifacts, "artifacts", "artifacts/bench", "directory for profiles and results")
-	flags.StringVar(&o.goOnFrom, "go-on", "", "take workloads and API SERVICES from this file, the results.json of a run that was broken off, and measure what it lacks")
+	flags.StringVar(&o.goOnFrom, "go-on", "", "take workloads, ONE PROCESSOR and API SERVICES from this file, the results.json of a run that was broken off, and measure what it lacks")
 	flags.StringVar(&o.docs, "docs", "", "write this Markdown file, and the graph beside it")
 	flags.Float64Var(&o.maxNoise, "max-noise", 1.1, "write no Markdown file if half of the workloads differ by more than this ratio between stock and noise")
 	if err := flags.Parse(args); err != nil {

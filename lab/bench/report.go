@@ -91,8 +91,8 @@ type measured struct {
 	Rows              []*row
 }
 
-// goOn takes what an earlier run of the same versions on this machine has found for workloads, and for API services of others in all
-// rounds.
+// goOn takes what an earlier run of the same versions on this machine has found for workloads, and what it has found in all rounds for one
+// processor and for API services of others.
 func (r *report) goOn(o *options) error {
 	data, err := os.ReadFile(o.goOnFrom)
 	if err != nil {
@@ -114,7 +114,7 @@ func (r *report) goOn(o *options) error {
 		return fmt.Errorf("%s is of %s with %q, and this is %s with %q", o.goOnFrom, before.Machine, before.Versions, r.Machine, r.Versions)
 	}
 	r.take(&before.measured, workloads())
-	if of := before.OneProcessor; of != nil && of.ended(len(oneProcessorWorkloads())) {
+	if of := before.OneProcessor; of != nil && of.ended(len(oneProcessorWorkloads()), o.sides) {
 		r.OneProcessor = newReport(o)
 		r.OneProcessor.take(of, workloads())
 	}
@@ -126,10 +126,11 @@ func (r *report) goOn(o *options) error {
 	return nil
 }
 
-// ended reports whether so many workloads were measured on each side, in each round.
-func (m *measured) ended(workloads int) bool {
+// ended reports whether so many workloads were measured on each of these sides, in each round.
+func (m *measured) ended(workloads int, sides []side) bool {
 	for _, one := range m.Rows {
-		for _, measures := range one.Rounds {
+		for _, s := range sides {
+			measures := one.Rounds[s.Name]
 			if !slices.ContainsFunc(slices.Collect(maps.Values(measures)), func(found []float64) bool { return len(found) == m.Rounds }) {
 				return false
 			}
@@ -207,6 +208,7 @@ func (r *report) finish() {
 	}
 	if r.OneProcessor != nil {
 		r.OneProcessor.finish()
+		r.OneProcessor.Aims = nil // the whole report judges them, by limits of their own
 	}
 	r.Aims = r.aims()
 	if r.APIServices != nil {

@@ -6,6 +6,7 @@ package main
 import (
 	"bufio"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -66,12 +67,14 @@ func (f *fixture) watch(ctx context.Context, n int, credentials string, of ...re
 	ctx, w.cancel = context.WithCancel(ctx)
 	for _, r := range of {
 		list, err := f.admin.Read(ctx, load.Request{Method: http.MethodGet, Path: r.collection(watchNamespace(r)) + "?limit=1"})
+		var version string
+		if err == nil {
+			version, err = versionOf(list)
+		}
 		if err != nil {
 			return nil, errors.Join(err, w.close())
 		}
-		watch := load.Request{
-			Method: http.MethodGet, Path: r.collection(watchNamespace(r)) + "?watch=1&resourceVersion=" + quotedAfter(list, versionBefore),
-		}
+		watch := load.Request{Method: http.MethodGet, Path: r.collection(watchNamespace(r)) + "?watch=1&resourceVersion=" + version}
 		var opened sync.Mutex
 		if err := f.times(ctx, n, func(context.Context, int) error {
 			body, err := client.Stream(ctx, watch)
@@ -89,6 +92,17 @@ func (f *fixture) watch(ctx context.Context, n int, credentials string, of ...re
 		}
 	}
 	return w, nil
+}
+
+// versionOf returns the resourceVersion of a list. In a list of custom resources, those of the items come first.
+func versionOf(list []byte) (string, error) {
+	var of struct {
+		Metadata struct{ ResourceVersion string }
+	}
+	if err := json.Unmarshal(list, &of); err != nil {
+		return "", fmt.Errorf("cannot read a list: %w", err)
+	}
+	return of.Metadata.ResourceVersion, nil
 }
 
 // read records the times of events, and counts them, until the watch ends.

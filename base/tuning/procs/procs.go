@@ -5,7 +5,7 @@
 // looks for work and finds none. A service that rests does nothing but look at timers, so it pays for that all the time.
 //
 // With work, the service gets its processors back: it looks every half second how much processor time it has taken. At worst it serves the
-// first second of a load as on a machine with one processor.
+// first one and a half seconds of a load as on a machine with one processor.
 //
 // $GOMAXPROCS replaces all this.
 //
@@ -23,6 +23,7 @@ import (
 	"context"
 	"os"
 	"runtime"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -32,18 +33,42 @@ const (
 	// every is the time between two looks at the processor time.
 	every = 500 * time.Millisecond
 	// A service rests when it has taken less than little of a processor for a while. It works when it takes more than some at two looks, which
-	// a garbage collection alone does not, or more than much at one. At rest, core takes a hundredth of a processor, and a quarter at 200
+	// a garbage collection of a small heap does not, or more than much at one. At rest, core takes a hundredth of a processor, and a quarter at 200
 	// small requests a second.
 	little, some, much = 0.04, 0.08, 0.5
 	while              = 10 * time.Second
 )
 
+// whole is the number of processors that this process had before it rested, or 0.
+var whole atomic.Int64
+
+// Number returns how many processors this process has while it works.
+func Number() int {
+	if n := int(whole.Load()); n > 0 {
+		return n
+	}
+	return runtime.GOMAXPROCS(0)
+}
+
 // Start sets the number of processors of this process until the context ends. It returns at once.
 func Start(ctx context.Context) {
-	if _, set := os.LookupEnv("GOMAXPROCS"); set || runtime.GOMAXPROCS(0) == 1 {
-		return
+	if isFree() {
+		go run(ctx, used)
 	}
-	go run(ctx, used)
+}
+
+// isFree reports whether nothing else has chosen the number of processors, and there is more than one.
+func isFree() bool {
+	if _, set := os.LookupEnv("GOMAXPROCS"); set {
+		return false
+	}
+	chosen := runtime.GOMAXPROCS(0)
+	runtime.SetDefaultGOMAXPROCS()
+	if runtime.GOMAXPROCS(0) != chosen {
+		runtime.GOMAXPROCS(chosen)
+		return false
+	}
+	return chosen > 1
 }
 
 // run sets the number of processors by what used returns.
@@ -55,6 +80,10 @@ func run(ctx context.Context, used func() time.Duration) {
 	for {
 		select {
 		case <-ctx.Done():
+			if s.rests {
+				whole.Store(0)
+				runtime.SetDefaultGOMAXPROCS() // to stop is work, too
+			}
 			return
 		case <-tick.C:
 		}
@@ -62,9 +91,10 @@ func run(ctx context.Context, used func() time.Duration) {
 		switch rests := s.rests; {
 		case s.next((after-before).Seconds()/now.Sub(at).Seconds(), now) == rests: // to set it again would stop the program for a moment
 		case rests:
+			whole.Store(0)
 			runtime.SetDefaultGOMAXPROCS() // follows the limit of the container again, too
 		default:
-			runtime.GOMAXPROCS(1)
+			whole.Store(int64(runtime.GOMAXPROCS(1)))
 		}
 		before, at = after, now
 	}

@@ -6,6 +6,7 @@ package procs
 import (
 	"context"
 	"runtime"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -41,35 +42,47 @@ func TestAServiceRestsAfterAWhileAndWorksAtOnce(t *testing.T) {
 }
 
 func TestTheProcessorsComeBack(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(0))
+	runtime.SetDefaultGOMAXPROCS()
 	all := runtime.GOMAXPROCS(0)
 	if all == 1 {
 		t.Skip("this machine has one processor")
 	}
-	defer runtime.SetDefaultGOMAXPROCS()
-	synctest.Test(t, func(t *testing.T) {
-		ctx, cancel := context.WithCancel(t.Context())
-		defer cancel()
-		used := time.Duration(0)
-		go run(ctx, func() time.Duration { return used })
-		time.Sleep(while + 2*every)
-		assert.Equal(t, 1, runtime.GOMAXPROCS(0), "a service that did nothing for a while")
-		used += every
-		time.Sleep(2 * every)
-		assert.Equal(t, all, runtime.GOMAXPROCS(0), "a service with work")
-	})
+	for name, work := range map[string]func(used *atomic.Int64, stop func()){
+		"with work":          func(used *atomic.Int64, _ func()) { used.Add(int64(every)) },
+		"when the rest ends": func(_ *atomic.Int64, stop func()) { stop() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				ctx, cancel := context.WithCancel(t.Context())
+				defer cancel()
+				var used atomic.Int64
+				go run(ctx, func() time.Duration { return time.Duration(used.Load()) })
+				time.Sleep(while + 2*every + time.Millisecond)
+				assert.Equal(t, 1, runtime.GOMAXPROCS(0), "a service that did nothing for a while")
+				assert.Equal(t, all, Number())
+				work(&used, cancel)
+				time.Sleep(every)
+				synctest.Wait()
+				assert.Equal(t, all, runtime.GOMAXPROCS(0))
+				assert.Equal(t, all, Number())
+			})
+		})
+	}
 }
 
-func TestAFixedNumberOfProcessorsStays(t *testing.T) {
+func TestANumberThatWasChosenStays(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(0))
+	runtime.GOMAXPROCS(3)
+	assert.False(t, isFree(), "the program chose it")
+	assert.Equal(t, 3, runtime.GOMAXPROCS(0))
+	runtime.SetDefaultGOMAXPROCS()
 	t.Setenv("GOMAXPROCS", "2")
-	before := runtime.NumGoroutine()
-	Start(t.Context())
-	assert.Equal(t, before, runtime.NumGoroutine())
+	assert.False(t, isFree(), "$GOMAXPROCS chose it")
 }
 
 func TestUsedGrows(t *testing.T) {
-	before := used()
-	for start := time.Now(); time.Since(start) < 50*time.Millisecond; {
+	for before := used(); used() == before; {
 		runtime.Gosched()
 	}
-	assert.Greater(t, used(), before)
 }

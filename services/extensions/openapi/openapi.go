@@ -10,7 +10,6 @@ package openapi
 
 import (
 	"cmp"
-	"runtime"
 	"slices"
 	"strconv"
 	"sync"
@@ -28,6 +27,8 @@ import (
 	"k8s.io/klog/v2"
 	"k8s.io/kube-openapi/pkg/handler"
 	"k8s.io/kube-openapi/pkg/validation/spec"
+
+	"github.com/tripod-k8s/tripod/base/tuning/procs"
 )
 
 // Document is the OpenAPI v2 document of extensions. It builds what a CustomResourceDefinition adds when a client asks for the document,
@@ -55,7 +56,7 @@ type state struct {
 // New returns the document of an API server whose own part is static. It uses half of the CPUs, so that the other half serves requests.
 func New(static *spec.Swagger, definitions listers.CustomResourceDefinitionLister) *Document {
 	return &Document{
-		static: static, definitions: definitions, builders: max(1, runtime.GOMAXPROCS(0)/2),
+		static: static, definitions: definitions, builders: max(1, procs.Number()/2),
 		parts: map[state]*spec.Swagger{}, merged: static,
 	}
 }

@@ -7,7 +7,6 @@ import (
 	"cmp"
 	"context"
 	"maps"
-	"runtime"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -19,6 +18,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/tripod-k8s/tripod/base/tuning/procs"
 	"github.com/tripod-k8s/tripod/services/search/parties"
 )
 
@@ -169,7 +169,7 @@ func NewLimiter(limits Limits) (*Limiter, error) {
 		Limits: limits, memory: semaphore.NewWeighted(limits.memoryOfBatches()), large: newSlots(larges, larges), slow: newSlots(1, 1),
 		largeOfRights: newSlots(1, 1), waitTimeout: waitTimeout, listTime: listTime, writeTime: writeTime, endTime: endTime,
 		slots: newSlots(allSlots, allSlots), watches: newSteadySlots(limits.Watches),
-		decoders:   make(chan struct{}, max(1, runtime.GOMAXPROCS(0)-1)),
+		decoders:   make(chan struct{}, max(1, procs.Number()-1)),
 		allowances: map[string]*allowance{}, parties: map[parties.Party]weak.Pointer[partyLimiter]{},
 	}, nil
 }
