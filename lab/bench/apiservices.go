@@ -311,7 +311,7 @@ func (l *apiServices) tables() []table.Table {
 	all := []table.Table{
 		l.workloadTable(title+": stock has it aggregated behind kube-apiserver, \"aggregated\" is the same behind Tripod, \"backend\" is ours as a backend of Tripod",
 			func(one *row) bool { return !one.fanOut }, cpuPerRequest, cpuWhenBusy, p50, p99, perSecond),
-		l.workloadTable(title+": watches, 1,000 watchers, 10 events a second to each", func(one *row) bool { return one.fanOut }, cpuPerEvent, p50, p99),
+		l.workloadTable(title+": watches, 1,000 watchers, 20 events a second to each", func(one *row) bool { return one.fanOut }, cpuPerEvent, p50, p99),
 		l.eventTable(title + ": doing nothing, a replica of two dies, a right is removed"), aims,
 	}
 	return slices.DeleteFunc(all, func(t table.Table) bool { return len(t.Rows) == 0 })

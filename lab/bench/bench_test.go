@@ -153,7 +153,7 @@ func TestOneProcessorIsSetForEachSide(t *testing.T) {
 	require.NoError(t, table.Write(&output, r.tables()))
 	text := strings.Join(strings.Fields(output.String()), " ")
 	for _, line := range []string{
-		"One processor of Go for each process: watches", "WATCH 1000 ConfigMaps certificates 10 10.0 ×1.10",
+		"One processor of Go for each process: watches", "WATCH 1000 ConfigMaps certificates 20 10.0 ×1.10",
 		"one processor of Go: CPU per event, 1,000 watchers none ≤ 1 1.10 **not met**", "one processor of Go: p50 of events none ≤ 1.2 1.00 met",
 	} {
 		assert.Contains(t, text, line)

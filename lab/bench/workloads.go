@@ -132,10 +132,9 @@ func (f *fixture) deletes(r resource, client *load.Client) load.Operation {
 // watchName is the name of a workload of so many watches.
 func watchName(watchers int) string { return fmt.Sprintf("WATCH %d", watchers) }
 
-// fanOut changes objects, so that all watches together see 10,000 changes a second. With twice as many, two processors are not enough for the
-// servers and those who watch: events of stock then took 28 ms in one round, and 750 ms in another.
+// fanOut changes objects, so that all watches together see 20,000 changes a second.
 func fanOut(r resource, watchers int) workload {
-	const delivered, watched = 10_000, 20
+	const delivered, watched = 20_000, 20
 	changed := newObjects(r, watchNamespace(r), "watched", watched)
 	return workload{
 		Name: watchName(watchers), Resource: r.Name, Credentials: certificates, Rate: float64(delivered / watchers), watchers: watchers, fanOut: true,
