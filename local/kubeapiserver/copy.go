@@ -10,6 +10,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"sync"
 
 	"github.com/tripod-k8s/tripod/local/replicas"
 	"github.com/tripod-k8s/tripod/local/supervisor"
@@ -22,16 +23,22 @@ func Copy(to string) error {
 	if info, err := os.Stat(to); err != nil || !info.IsDir() {
 		return errors.Join(fmt.Errorf("%s is no directory", to), err)
 	}
-	programs := []string{supervisor.Program, list.LinkedProgram}
+	programs := []string{supervisor.Program}
 	for _, service := range services {
 		programs = append(programs, list.Program(string(service)))
 	}
+	linked := sync.OnceValue(func() error { return copyBeside(list.LinkedProgram, to) })
 	for _, name := range programs {
-		from, err := replicas.Binary(name)
+		path, err := replicas.Binary(name)
 		if err != nil {
 			return err
 		}
-		if err := copyProgram(from, filepath.Join(to, name)); err != nil {
+		if target, notLink := os.Readlink(path); notLink == nil && target == list.LinkedProgram {
+			err = errors.Join(linked(), link(target, filepath.Join(to, name)))
+		} else {
+			err = copyProgram(path, filepath.Join(to, name))
+		}
+		if err != nil {
 			return err
 		}
 	}
@@ -42,16 +49,21 @@ func Copy(to string) error {
 	return copyProgram(self, filepath.Join(to, Name))
 }
 
-// copyProgram copies a program, or makes the same symbolic link.
+// copyBeside copies a program that is beside this one, under its name.
+func copyBeside(name, to string) error {
+	path, err := replicas.Binary(name)
+	if err != nil {
+		return err
+	}
+	return copyProgram(path, filepath.Join(to, name))
+}
+
 func copyProgram(from, to string) (err error) {
 	defer func() {
 		if err != nil {
 			err = fmt.Errorf("cannot copy %s to %s: %w", from, to, err)
 		}
 	}()
-	if target, notLink := os.Readlink(from); notLink == nil {
-		return link(target, to)
-	}
 	content, err := os.Open(from)
 	if err != nil {
 		return err
@@ -74,11 +86,14 @@ func copyProgram(from, to string) (err error) {
 // link makes a symbolic link, which takes the place of what has this name at once.
 func link(target, path string) error {
 	tmp := filepath.Join(filepath.Dir(path), "."+filepath.Base(path)+"-"+rand.Text())
-	if err := os.Symlink(target, tmp); err != nil {
-		return err
+	err := os.Symlink(target, tmp)
+	if err == nil {
+		if err = os.Rename(tmp, path); err != nil {
+			os.Remove(tmp) //nolint:errcheck // the first error matters
+		}
 	}
-	if err := os.Rename(tmp, path); err != nil {
-		return errors.Join(err, os.Remove(tmp))
+	if err != nil {
+		return fmt.Errorf("cannot link %s to %s: %w", path, target, err)
 	}
 	return nil
 }

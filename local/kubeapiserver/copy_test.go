@@ -35,16 +35,16 @@ func TestACopyThatFailsLeavesNothing(t *testing.T) {
 	require.ErrorContains(t, Copy(filepath.Join(dir, "missing")), "missing is no directory")
 }
 
-func TestALinkStaysALink(t *testing.T) {
+func TestALinkTakesThePlaceOfAProgram(t *testing.T) {
 	dir := t.TempDir()
-	from, to := filepath.Join(dir, "from"), filepath.Join(dir, "to")
-	require.NoError(t, os.Symlink("tripod-services", from))
-	require.NoError(t, os.WriteFile(to, []byte("old"), 0o400))
-	require.NoError(t, copyProgram(from, to))
-	target, err := os.Readlink(to)
+	path := filepath.Join(dir, "tripod-core")
+	require.NoError(t, os.WriteFile(path, []byte("old"), 0o400))
+	require.NoError(t, link("tripod-services", path))
+	target, err := os.Readlink(path)
 	require.NoError(t, err)
 	assert.Equal(t, "tripod-services", target)
 	entries, err := os.ReadDir(dir)
 	require.NoError(t, err)
-	assert.Len(t, entries, 2)
+	assert.Len(t, entries, 1)
+	require.ErrorContains(t, link("tripod-services", filepath.Join(dir, "missing", "tripod-core")), "cannot link "+dir)
 }

@@ -28,6 +28,9 @@ func Binary(name string) (string, error) {
 	}
 	path := filepath.Join(filepath.Dir(self), name)
 	if _, err := exec.LookPath(path); err != nil {
+		if target, notLink := os.Readlink(path); notLink == nil {
+			name = fmt.Sprintf("%s, to which %s is a link,", target, name)
+		}
 		return "", fmt.Errorf("%s must be beside %s: %w", name, self, err)
 	}
 	return path, nil

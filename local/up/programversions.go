@@ -38,8 +38,8 @@ func (o *Options) checkPrograms() error {
 }
 
 // checkProgram returns an error if the program of a service has a version of Kubernetes that must not join this one. It is called before
-// each start of a service, because a user replaces the programs of a running instance one after the other. The programs of other services
-// do not count: they may have been replaced, and not be started yet.
+// each start of a service, because a user replaces the program under a running instance, and ends the replicas of one service after the
+// other. Other services do not count: their new program may not have been started yet.
 func (o *Options) checkProgram(path string) error {
 	of := kubernetesOf(path)
 	if of == nil {

@@ -42,10 +42,14 @@ func (p *programs) install(from, name string) error {
 	if err := os.Remove(next); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	if err := os.Link(filepath.Join(from, name), next); err != nil {
-		data, err := os.ReadFile(filepath.Join(from, name)) // on another file system
+	program, err := filepath.EvalSymlinks(filepath.Join(from, name)) // several services may be one program
+	if err != nil {
+		return fmt.Errorf("no program of this version: %w", err)
+	}
+	if err := os.Link(program, next); err != nil {
+		data, err := os.ReadFile(program) // on another file system
 		if err != nil {
-			return fmt.Errorf("no program of this version: %w", err)
+			return err
 		}
 		if err := os.WriteFile(next, data, 0o700); err != nil {
 			return err

@@ -142,7 +142,7 @@ func TestTheFormulaHasTheChecksums(t *testing.T) {
 		r.version = version
 		files := written(t, r)
 		formula := string(files[want.file])
-		for _, line := range []string{"class " + want.class + " < Formula\n", "releases/" + want.url + "\"\n", `bin.install "tripod", "tripod-aggregator", `} {
+		for _, line := range []string{"class " + want.class + " < Formula\n", "releases/" + want.url + "\"\n", `bin.install "tripod", "tripod-supervisor", "tripod-services", "tripod-aggregator", `} {
 			if !strings.Contains(formula, line) {
 				t.Errorf("%s: the formula has no %q:\n%s", version, line, formula)
 			}

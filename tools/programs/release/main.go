@@ -16,6 +16,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 )
@@ -60,9 +61,9 @@ func (r release) packed() []string {
 	return programs
 }
 
-// programs returns the binaries of a release.
+// programs returns the binaries of a release. Links come after what they refer to.
 func (r release) programs() []string {
-	return append(append(r.packed(), r.commands[1:]...), "tripod-controllers")
+	return slices.Concat(r.commands, r.packed()[1:], []string{"tripod-controllers"})
 }
 
 // release is what a release is made from.
