@@ -121,7 +121,9 @@ func (o *objects) apply(client *load.Client) load.Operation {
 	return func(ctx context.Context) error {
 		one := <-o.free
 		defer func() { o.free <- one }()
-		return client.Do(ctx, o.resource.apply(o.namespace, one.name))
+		answer, err := client.Read(ctx, o.resource.apply(o.namespace, one.name))
+		one.resourceVersion = quotedAfter(answer, versionBefore) // for an update, which would conflict with this otherwise
+		return err
 	}
 }
 
