@@ -70,11 +70,11 @@ func (o *options) measure(ctx context.Context, r *report) (err error) {
 		}
 		defer func() { err = errors.Join(err, o.neighbour.close()) }()
 	}
-	if len(r.Rows) == 0 && (o.run.MatchString(startPart) || len(selected) > 0) {
-		if err := inRounds(o.rounds, o.sides, func(round int, s side) error {
-			o.logf("round %d of %d: %s", round, o.rounds, s.Name)
-			return s.round(ctx, o, r, selected)
-		}); err != nil {
+	if len(r.Rows) == 0 {
+		if err := o.measureStarts(ctx, r); err != nil {
+			return err
+		}
+		if err := o.measureWorkloads(ctx, r, selected); err != nil {
 			return err
 		}
 	}
@@ -125,43 +125,82 @@ func inRounds[T any](rounds int, compared []T, do func(round int, one T) error) 
 	return nil
 }
 
-// round starts a side, and runs the workloads.
-func (s side) round(ctx context.Context, o *options, r *report, selected []workload) (err error) {
-	c, err := s.start(ctx, nil)
-	if err != nil {
-		return err
+// measureStarts starts each side alone, and lets it rest.
+func (o *options) measureStarts(ctx context.Context, r *report) error {
+	if !o.run.MatchString(startPart) {
+		return nil
 	}
-	f, err := c.setUp(ctx, resources...)
-	if err != nil {
-		return errors.Join(err, c.close())
-	}
-	defer func() { err = errors.Join(err, f.close()) }()
-	f.failed = true
-	r.start(s, c.ready)
-	if err := pause(ctx, settle); err != nil {
-		return err
-	}
-	if o.run.MatchString(startPart) {
-		doingNothing, err := f.idle(ctx)
+	return inRounds(o.rounds, o.sides, func(round int, s side) (err error) {
+		o.logf("start and rest, round %d of %d: %s", round, o.rounds, s.Name)
+		f, err := s.open(ctx)
 		if err != nil {
 			return err
 		}
+		defer func() { err = errors.Join(err, f.close()) }()
+		r.start(s, f.ready)
+		doingNothing, err := f.idle(ctx)
+		f.failed = err != nil
 		r.Idle[s.Name] = append(r.Idle[s.Name], doingNothing)
-	}
-	if r.GarbageCollection[s.Name], err = f.garbageCollection(ctx); err != nil {
 		return err
+	})
+}
+
+// measureWorkloads starts all sides, and runs each workload on one after the other. So each figure of a side has those of the others within
+// seconds. The speed of many machines changes over minutes.
+func (o *options) measureWorkloads(ctx context.Context, r *report, selected []workload) (err error) {
+	if len(selected) == 0 {
+		return nil
 	}
-	for _, w := range selected {
-		for _, condition := range o.conditions {
-			var v values
-			if err := o.under(condition, func() (err error) { v, err = w.run(ctx, f, o); return err }); err != nil {
-				return fmt.Errorf("%s: %s: %w", s.Name, w, err)
-			}
-			r.add(s, w, condition, v)
+	fixtures := map[string]*fixture{}
+	defer func() {
+		for _, f := range fixtures {
+			f.failed = err != nil
+			err = errors.Join(err, f.close())
+		}
+	}()
+	for _, s := range o.sides {
+		o.logf("start: %s", s.Name)
+		if fixtures[s.Name], err = s.open(ctx); err != nil {
+			delete(fixtures, s.Name)
+			return err
+		}
+		if r.GarbageCollection[s.Name], err = fixtures[s.Name].garbageCollection(ctx); err != nil {
+			return err
 		}
 	}
-	f.failed = false
+	if err := pause(ctx, settle); err != nil {
+		return err
+	}
+	for i, w := range selected {
+		o.logf("workload %d of %d: %s", i+1, len(selected), w)
+		for _, condition := range o.conditions {
+			if err := inRounds(o.rounds, o.sides, func(_ int, s side) error {
+				var v values
+				if err := o.under(condition, func() (err error) { v, err = w.run(ctx, fixtures[s.Name], o); return err }); err != nil {
+					return fmt.Errorf("%s: %s: %w", s.Name, w, err)
+				}
+				r.add(s, w, condition, v)
+				return nil
+			}); err != nil {
+				return err
+			}
+		}
+	}
 	return nil
+}
+
+// open starts a side with what workloads need, with more flags for all its processes.
+func (s side) open(ctx context.Context, args ...string) (*fixture, error) {
+	c, err := s.start(ctx, nil, args...)
+	if err != nil {
+		return nil, err
+	}
+	f, err := c.setUp(ctx, resources...)
+	if err != nil {
+		return nil, errors.Join(err, c.close())
+	}
+	f.failed = true
+	return f, nil
 }
 
 // under calls do under a condition.
@@ -202,15 +241,14 @@ func (s side) profilesOf(
 	if len(selected) == 0 {
 		return nil
 	}
-	c, err := s.start(ctx, nil, args...)
+	f, err := s.open(ctx, args...)
 	if err != nil {
 		return err
 	}
-	f, err := c.setUp(ctx, resources...)
-	if err != nil {
-		return errors.Join(err, c.close())
-	}
-	defer func() { err = errors.Join(err, f.close()) }()
+	defer func() {
+		f.failed = err != nil
+		err = errors.Join(err, f.close())
+	}()
 	for _, w := range selected {
 		if err := w.profile(ctx, f, duration, filepath.Join(o.artifacts, "profiles"), kinds...); err != nil {
 			return fmt.Errorf("%s: %s: %w", s.Name, w, err)

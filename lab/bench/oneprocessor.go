@@ -6,7 +6,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"regexp"
 	"slices"
 
 	"github.com/tripod-k8s/tripod/lab/bench/table"
@@ -33,15 +32,13 @@ func oneProcessorWorkloads() []workload {
 // measureOneProcessor compares the sides, each process with one processor of Go.
 func (o *options) measureOneProcessor(ctx context.Context, r *report) error {
 	of := *o
-	of.sides, of.conditions, of.run = oneProcessorSides(o.sides), []string{alone}, regexp.MustCompile(oneProcessorPart)
+	of.sides, of.conditions = oneProcessorSides(o.sides), []string{alone}
 	r.OneProcessor = newReport(&of)
-	return inRounds(of.rounds, of.sides, func(round int, s side) error {
-		of.logf("one processor, round %d of %d: %s", round, of.rounds, s.Name)
-		if err := s.round(ctx, &of, r.OneProcessor, oneProcessorWorkloads()); err != nil {
-			return fmt.Errorf("one processor: %w", err)
-		}
-		return nil
-	})
+	of.logf("one processor of Go for each process")
+	if err := of.measureWorkloads(ctx, r.OneProcessor, oneProcessorWorkloads()); err != nil {
+		return fmt.Errorf("one processor: %w", err)
+	}
+	return nil
 }
 
 // oneProcessorTables shows the sides with one processor of Go for each process.
