@@ -4,10 +4,10 @@
 // Command tripod-services is each of the services that together are the API server. Its name says which: tripod-aggregator, tripod-core and
 // tripod-extensions are links to it.
 //
-// Services that run on one machine share the pages of one program in memory, and an image with all three has it once. The program is little
-// larger than core alone, because all three are built on the same libraries. Measured on 2026-11-30, three services of `tripod up` at rest
-// took 279 MB together, and 378 MB as three programs (the sum of Pss in /proc/PID/smaps_rollup); the programs take 100 MB of disk instead of
-// 234 MB.
+// Services that run on one machine share the pages of one program in memory, and an image with all three has it once. The program is
+// little larger than core alone, because all three are built on the same libraries. Measured on 2026-11-30, three services of `tripod up`
+// at rest took 279 MB together, and 378 MB as three programs (the sum of Pss in /proc/PID/smaps_rollup). The programs take 100 MB of disk
+// instead of 234 MB.
 package main
 
 import (
@@ -38,7 +38,7 @@ func run(name string, stderr io.Writer) int {
 		}
 		names = append(names, list.Program(service))
 	}
-	fmt.Fprintf(stderr, "error: this program is several services, and its name says which one runs; start it by a link with one of these names: %s\n",
-		strings.Join(names, ", "))
+	fmt.Fprintf(stderr, "error: this program is several services, and its name says which one runs; "+
+		"start it by a link with one of these names: %s\n", strings.Join(names, ", "))
 	return 2
 }

@@ -4,9 +4,9 @@
 // Command bench measures what Tripod costs. It runs a stock kube-apiserver and Tripod beside each other, each with an etcd of its own,
 // sends both the same load, one after the other, and compares.
 //
-// Each workload runs on one side after the other, in each round in the opposite order of the round before: first at a fixed rate, the same for
-// all sides, to measure times and processor time; then in a closed loop, to see how much the side can do. Results are medians of the
-// rounds. Processor time is that of all processes of the API server. That of etcd is shown beside it, and that of this command is not
+// Each workload runs on one side after the other, in each round in the opposite order of the round before: first at a fixed rate, the
+// same for all sides, to measure times and processor time; then in a closed loop, to see how much the side can do. Results are medians of
+// the rounds. Processor time is that of all processes of the API server. That of etcd is shown beside it, and that of this command is not
 // included.
 //
 // The sides are three: stock, stock once more, which shows the noise, and Tripod. Afterwards bench runs all workloads once more for

@@ -9,14 +9,14 @@
 //
 // $GOMAXPROCS replaces all this.
 //
-// Measured on 2026-11-30 on a machine with two CPUs: two instances of `tripod up` that rest side by side, with and without this package. The
-// three services take 0.82 to 0.87 of the processor time, and have 0.70 to 0.75 of the context switches (three looks of 20 s each). This
-// compares the same:
+// Measured on 2026-11-30 on a machine with two CPUs: two instances of `tripod up` that rest side by side, with and without this package.
+// The three services take 0.82 to 0.87 of the processor time, and have 0.70 to 0.75 of the context switches (three looks of 20 s each).
+// This compares the same:
 //
 //	make bench BENCH_ARGS='-sides "" -variant all=bin -variant-env all=GOMAXPROCS=2 -variant rest=bin -profile 0 -run START'
 //
-// Fewer processors under load, too, were tried and are not worth it: writes at 200 a second take 6 % less processor time, but their p99 is 1.29
-// times as long.
+// Fewer processors under load, too, were tried and are not worth it: writes at 200 a second take 6 % less processor time, but their p99
+// is 1.29 times as long.
 package procs
 
 import (
@@ -32,9 +32,9 @@ import (
 const (
 	// every is the time between two looks at the processor time.
 	every = 500 * time.Millisecond
-	// A service rests when it has taken less than little of a processor for a while. It works when it takes more than some at two looks, which
-	// a garbage collection of a small heap does not, or more than much at one. At rest, core takes a hundredth of a processor, and a quarter at 200
-	// small requests a second.
+	// A service rests when it has taken less than little of a processor for a while. It works when it takes more than some at two looks,
+	// which a garbage collection of a small heap does not, or more than much at one. At rest, core takes a hundredth of a processor, and a
+	// quarter at 200 small requests a second.
 	little, some, much = 0.04, 0.08, 0.5
 	while              = 10 * time.Second
 )
