@@ -103,16 +103,11 @@ func (s side) apiServiceRound(ctx context.Context, o *options, l *apiServices) (
 	if s.flunders == sampleServer {
 		args = []string{enableAggregatorRouting} // nothing else reaches both replicas
 	}
-	c, err := s.start(ctx, nil, args...)
+	f, err := s.open(ctx, []resource{flunders}, nil, args...)
 	if err != nil {
 		return err
 	}
-	f, err := c.setUp(ctx, flunders)
-	if err != nil {
-		return errors.Join(err, c.close())
-	}
 	defer func() { err = errors.Join(err, f.close()) }()
-	f.failed = true
 	if err := pause(ctx, settle); err != nil {
 		return err
 	}

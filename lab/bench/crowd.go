@@ -88,15 +88,10 @@ func (s side) runCrowd(ctx context.Context, o *options, crds []*apiextensionsv1.
 	if !s.isStock() {
 		later = s.addedReplicas()
 	}
-	c, err := s.start(ctx, later)
+	f, err := s.open(ctx, resources, later)
 	if err != nil {
 		return nil, err
 	}
-	f, err := c.setUp(ctx, resources...)
-	if err != nil {
-		return nil, errors.Join(err, c.close())
-	}
-	f.failed = true
 	defer func() { err = errors.Join(err, f.close()) }()
 	crowd := &crowd{Side: s.Name, Began: map[string]time.Time{}, Memory: map[string]map[string]float64{}, Together: map[string]float64{}}
 	if err := f.crowdIn(ctx, o, crds, crowd); err != nil {

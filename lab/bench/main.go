@@ -132,7 +132,7 @@ func (o *options) measureStarts(ctx context.Context, r *report) error {
 	}
 	return inRounds(o.rounds, o.sides, func(round int, s side) (err error) {
 		o.logf("start and rest, round %d of %d: %s", round, o.rounds, s.Name)
-		f, err := s.open(ctx)
+		f, err := s.open(ctx, resources, nil)
 		if err != nil {
 			return err
 		}
@@ -160,7 +160,7 @@ func (o *options) measureWorkloads(ctx context.Context, r *report, selected []wo
 	}()
 	for _, s := range o.sides {
 		o.logf("start: %s", s.Name)
-		if fixtures[s.Name], err = s.open(ctx); err != nil {
+		if fixtures[s.Name], err = s.open(ctx, resources, nil); err != nil {
 			delete(fixtures, s.Name)
 			return err
 		}
@@ -189,13 +189,13 @@ func (o *options) measureWorkloads(ctx context.Context, r *report, selected []wo
 	return nil
 }
 
-// open starts a side with what workloads need, with more flags for all its processes.
-func (s side) open(ctx context.Context, args ...string) (*fixture, error) {
-	c, err := s.start(ctx, nil, args...)
+// open starts a side as start does, with what workloads on these resources need.
+func (s side) open(ctx context.Context, of []resource, later []string, args ...string) (*fixture, error) {
+	c, err := s.start(ctx, later, args...)
 	if err != nil {
 		return nil, err
 	}
-	f, err := c.setUp(ctx, resources...)
+	f, err := c.setUp(ctx, of...)
 	if err != nil {
 		return nil, errors.Join(err, c.close())
 	}
@@ -241,7 +241,7 @@ func (s side) profilesOf(
 	if len(selected) == 0 {
 		return nil
 	}
-	f, err := s.open(ctx, args...)
+	f, err := s.open(ctx, resources, nil, args...)
 	if err != nil {
 		return err
 	}

@@ -79,15 +79,14 @@ func (o *options) countWakes(ctx context.Context) error {
 }
 
 func (s side) countWakes(ctx context.Context, o *options) (all []wakes, err error) {
-	c, err := s.start(ctx, nil)
+	f, err := s.open(ctx, []resource{configMaps}, nil)
 	if err != nil {
 		return nil, err
 	}
-	f, err := c.setUp(ctx, configMaps)
-	if err != nil {
-		return nil, errors.Join(err, c.close())
-	}
-	defer func() { err = errors.Join(err, f.close()) }()
+	defer func() {
+		f.failed = err != nil
+		err = errors.Join(err, f.close())
+	}()
 	client, err := load.NewClient(f.configs[certificates], 1)
 	if err != nil {
 		return nil, err

@@ -34,7 +34,9 @@ func Copy(to string) error {
 			return err
 		}
 		if target, notLink := os.Readlink(path); notLink == nil && target == list.LinkedProgram {
-			err = errors.Join(linked(), link(target, filepath.Join(to, name)))
+			if err = linked(); err == nil { // no link takes the place of a program before what it refers to is there
+				err = link(target, filepath.Join(to, name))
+			}
 		} else {
 			err = copyProgram(path, filepath.Join(to, name))
 		}

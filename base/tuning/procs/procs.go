@@ -81,8 +81,7 @@ func run(ctx context.Context, used func() time.Duration) {
 		select {
 		case <-ctx.Done():
 			if s.rests {
-				whole.Store(0)
-				runtime.SetDefaultGOMAXPROCS() // to stop is work, too
+				work() // to stop is work, too
 			}
 			return
 		case <-tick.C:
@@ -91,13 +90,19 @@ func run(ctx context.Context, used func() time.Duration) {
 		switch rests := s.rests; {
 		case s.next((after-before).Seconds()/now.Sub(at).Seconds(), now) == rests: // to set it again would stop the program for a moment
 		case rests:
-			whole.Store(0)
-			runtime.SetDefaultGOMAXPROCS() // follows the limit of the container again, too
+			work()
 		default:
-			whole.Store(int64(runtime.GOMAXPROCS(1)))
+			whole.Store(int64(runtime.GOMAXPROCS(0))) // first, so that Number never sees the one
+			runtime.GOMAXPROCS(1)
 		}
 		before, at = after, now
 	}
+}
+
+// work gives the process its processors back, which then follow the limit of the container again.
+func work() {
+	runtime.SetDefaultGOMAXPROCS()
+	whole.Store(0)
 }
 
 // used returns the processor time that this process has taken.
