@@ -182,9 +182,10 @@ func (w workload) fail(v values, f *fixture, o *options, results ...*load.Result
 const (
 	// settle is how long a server rests before workloads.
 	settle = 3 * time.Second
-	// idleAfter is how long it must rest to count as idle, and idleFor how long it is looked at then.
-	idleAfter = 20 * time.Second
-	idleFor   = 10 * time.Second
+	// idleAfter is how long it must rest to count as idle, and idleFor how long it is looked at then. For half a minute, the services
+	// of Tripod still finish their start, and take up to a half more than later.
+	idleAfter = 45 * time.Second
+	idleFor   = 20 * time.Second
 )
 
 // idle returns the share of a processor that an idle side takes.

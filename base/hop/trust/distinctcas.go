@@ -4,18 +4,19 @@
 package trust
 
 import (
-	"bytes"
 	"context"
 	"crypto"
 	"crypto/x509"
 	"fmt"
 	"slices"
-	"sync"
 	"sync/atomic"
 
+	requestx509 "k8s.io/apiserver/pkg/authentication/request/x509"
 	"k8s.io/apiserver/pkg/server/dynamiccertificates"
 	"k8s.io/client-go/util/cert"
 	"k8s.io/klog/v2"
+
+	"github.com/tripod-k8s/tripod/base/service/filewatch"
 )
 
 // bundle is a file of client CAs, and the flag that names it.
@@ -101,85 +102,100 @@ func (o *Options) Pool() (*x509.CertPool, error) {
 }
 
 // serviceCA provides the service CAs. It reloads them and the client CAs while it runs. It trusts a service CA only while that CA leads to
-// no client CA.
+// no client CA. It is lighter than a dynamiccertificates.DynamicFileCAContent for each file, whose queue looks at itself twice a second.
 type serviceCA struct {
-	*dynamiccertificates.DynamicFileCAContent
-	clients []*dynamiccertificates.DynamicFileCAContent
-	current atomic.Pointer[verification]
+	// bundles are the service CAs, and then the client CAs. valid is what was last in each that can be parsed.
+	bundles   []bundle
+	valid     []authorities
+	watch     *filewatch.Watch
+	listeners []dynamiccertificates.Listener
+	current   atomic.Pointer[verification]
+}
+
+// authorities is the content of a file of CAs.
+type authorities struct {
+	pem          []byte
+	certificates []*x509.Certificate
 }
 
 // verification is the result of the files' content.
 type verification struct {
-	content [3][]byte
-	options x509.VerifyOptions
-	ok      bool
+	services []byte
+	options  x509.VerifyOptions
+	ok       bool
 }
 
 func (o *Options) newServiceCA() (*serviceCA, error) {
-	services, err := dynamiccertificates.NewDynamicCAContentFromFile("service-ca", o.CAFile)
-	if err != nil {
-		return nil, fmt.Errorf("--%s: %w", caFileFlag, err)
-	}
-	s := &serviceCA{DynamicFileCAContent: services}
-	for _, b := range o.clientBundles() {
-		clients, err := dynamiccertificates.NewDynamicCAContentFromFile("apart-from-service-ca", b.file)
-		if err != nil {
+	s := &serviceCA{bundles: append([]bundle{{caFileFlag, o.CAFile}}, o.clientBundles()...)}
+	var files []string
+	for _, b := range s.bundles {
+		if _, err := cert.CertsFromFile(b.file); err != nil {
 			return nil, fmt.Errorf("--%s: %w", b.flag, err)
 		}
-		s.clients = append(s.clients, clients)
+		files = append(files, b.file)
 	}
+	s.valid = make([]authorities, len(files))
+	s.watch = filewatch.New(files...)
+	s.read()
 	return s, nil
 }
 
-// VerifyOptions implements dynamiccertificates.CAContentProvider.
-func (s *serviceCA) VerifyOptions() (x509.VerifyOptions, bool) {
-	content := [3][]byte{s.CurrentCABundleContent()}
-	for i, clients := range s.clients {
-		content[i+1] = clients.CurrentCABundleContent()
+// read makes a verification from what the watch saw.
+func (s *serviceCA) read() {
+	contents, err := s.watch.Contents()
+	if err != nil {
+		klog.ErrorS(err, "The CAs from before remain")
+		return
 	}
-	if current := s.current.Load(); current != nil && current.follows(content) {
-		return current.options, current.ok
-	}
-	v := &verification{content: content}
-	v.options, _ = s.DynamicFileCAContent.VerifyOptions()
 	var clients []*x509.Certificate
-	for _, bundle := range content[1:] {
-		// The providers accept only content that can be parsed.
-		of, _ := cert.ParseCertsPEM(bundle)
-		clients = append(clients, of...)
-	}
-	services, _ := cert.ParseCertsPEM(content[0])
-	v.options.Roots, v.ok = pool(services, clients)
-	s.current.Store(v)
-	return v.options, v.ok
-}
-
-// follows reports whether the verification was made from this content.
-func (v *verification) follows(content [3][]byte) bool {
-	for i := range content {
-		if !bytes.Equal(content[i], v.content[i]) {
-			return false
+	for i, content := range contents {
+		certificates, err := cert.ParseCertsPEM(content)
+		if err != nil {
+			klog.ErrorS(err, "The CAs from before remain", "flag", s.bundles[i].flag, "file", s.bundles[i].file)
+		} else {
+			s.valid[i] = authorities{content, certificates}
+		}
+		if i > 0 {
+			clients = append(clients, s.valid[i].certificates...)
 		}
 	}
-	return true
+	v := &verification{services: s.valid[0].pem, options: requestx509.DefaultVerifyOptions()}
+	v.options.Roots, v.ok = pool(s.valid[0].certificates, clients)
+	s.current.Store(v)
+}
+
+// changed reads the files, and has the server read what they give.
+func (s *serviceCA) changed() {
+	s.read()
+	for _, listener := range s.listeners {
+		listener.Enqueue()
+	}
+}
+
+// Name implements dynamiccertificates.CAContentProvider.
+func (s *serviceCA) Name() string { return "service-ca::" + s.bundles[0].file }
+
+// CurrentCABundleContent implements dynamiccertificates.CAContentProvider.
+func (s *serviceCA) CurrentCABundleContent() []byte { return s.current.Load().services }
+
+// VerifyOptions implements dynamiccertificates.CAContentProvider.
+func (s *serviceCA) VerifyOptions() (x509.VerifyOptions, bool) {
+	current := s.current.Load()
+	return current.options, current.ok
+}
+
+// AddListener implements dynamiccertificates.Notifier.
+func (s *serviceCA) AddListener(listener dynamiccertificates.Listener) {
+	s.listeners = append(s.listeners, listener)
 }
 
 // RunOnce implements dynamiccertificates.ControllerRunner.
-func (s *serviceCA) RunOnce(ctx context.Context) error {
-	for _, clients := range s.clients {
-		if err := clients.RunOnce(ctx); err != nil {
-			return err
-		}
+func (s *serviceCA) RunOnce(context.Context) error {
+	if s.watch.Look() {
+		s.changed()
 	}
-	return s.DynamicFileCAContent.RunOnce(ctx)
+	return nil
 }
 
 // Run implements dynamiccertificates.ControllerRunner.
-func (s *serviceCA) Run(ctx context.Context, workers int) {
-	var runs sync.WaitGroup
-	for _, clients := range s.clients {
-		runs.Go(func() { clients.Run(ctx, workers) })
-	}
-	s.DynamicFileCAContent.Run(ctx, workers)
-	runs.Wait()
-}
+func (s *serviceCA) Run(ctx context.Context, _ int) { s.watch.Run(ctx, s.changed) }

@@ -10,6 +10,7 @@ import (
 	"bytes"
 	"context"
 	"os"
+	"slices"
 	"time"
 )
 
@@ -22,20 +23,36 @@ type Watch struct {
 // New returns a watch of files as they are now.
 func New(paths ...string) *Watch {
 	w := &Watch{paths: paths, contents: make([][]byte, len(paths))}
-	w.look()
+	w.Look()
 	return w
 }
 
 // Run calls changed when a file has other content than before, until the context ends. A file that cannot be read has not changed.
 func (w *Watch) Run(ctx context.Context, changed func()) {
 	Follow(ctx, func() {
-		if w.look() {
+		if w.Look() {
 			changed()
 		}
 	}, w.paths...)
 }
 
-func (w *Watch) look() (changed bool) {
+// Contents returns what was in the files when the watch looked last. A file that the watch never found is read now. While Run runs, only
+// what it calls may call this.
+func (w *Watch) Contents() ([][]byte, error) {
+	for i, path := range w.paths {
+		if w.contents[i] != nil {
+			continue
+		}
+		var err error
+		if w.contents[i], err = os.ReadFile(path); err != nil {
+			return nil, err
+		}
+	}
+	return slices.Clone(w.contents), nil
+}
+
+// Look looks now, and returns whether a file has other content than before. Nothing may call it while Run runs.
+func (w *Watch) Look() (changed bool) {
 	for i, path := range w.paths {
 		if content, err := os.ReadFile(path); err == nil && !bytes.Equal(content, w.contents[i]) {
 			w.contents[i], changed = content, true

@@ -32,9 +32,9 @@ import (
 const (
 	// every is the time between two looks at the processor time.
 	every = 500 * time.Millisecond
-	// A service rests when it has taken less than little of a processor for a while. It works when it takes more than some at two looks,
+	// A service rests when it has taken less than little of a processor over a while. It works when it takes more than some at two looks,
 	// which a garbage collection of a small heap does not, or more than much at one. At rest, core takes a hundredth of a processor, and a
-	// quarter at 200 small requests a second.
+	// quarter of one at the look with a garbage collection. At 200 small requests a second it takes a quarter all the time.
 	little, some, much = 0.04, 0.08, 0.5
 	while              = 10 * time.Second
 )
@@ -75,8 +75,8 @@ func isFree() bool {
 func run(ctx context.Context, used func() time.Duration) {
 	tick := time.NewTicker(every)
 	defer tick.Stop()
-	var s state
 	before, at := used(), time.Now()
+	s := state{since: at}
 	for {
 		select {
 		case <-ctx.Done():
@@ -88,7 +88,7 @@ func run(ctx context.Context, used func() time.Duration) {
 		}
 		after, now := used(), time.Now()
 		switch rests := s.rests; {
-		case s.next((after-before).Seconds()/now.Sub(at).Seconds(), now) == rests: // to set it again would stop the program for a moment
+		case s.next(after-before, at, now) == rests: // to set it again would stop the program for a moment
 		case rests:
 			work()
 		default:
@@ -114,25 +114,27 @@ func used() time.Duration {
 	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
 }
 
-// state is whether a service rests, since when it has had little to do, if it has, and what it took before the last look.
+// state is whether a service rests, since when its processor time is summed up, the sum, and the share at the last look.
 type state struct {
 	rests bool
 	since time.Time
-	took  float64
+	sum   time.Duration
+	last  float64
 }
 
-// next returns whether the service rests, by the share of a processor that it has just taken.
-func (s *state) next(share float64, now time.Time) bool {
-	switch {
-	case share > much, min(share, s.took) > some:
-		s.rests, s.since = false, time.Time{}
-	case share > little:
-		s.since = time.Time{}
-	case s.since.IsZero():
-		s.since = now
-	case now.Sub(s.since) >= while:
-		s.rests = true
+// next returns whether the service rests, by the processor time that it took between two looks.
+func (s *state) next(took time.Duration, before, now time.Time) bool {
+	share := took.Seconds() / now.Sub(before).Seconds()
+	if share > much || min(share, s.last) > some {
+		s.rests, s.since = false, now
+		s.sum = 0
+	} else {
+		s.sum += took
+		if over := now.Sub(s.since); over >= while {
+			s.rests = s.rests || s.sum.Seconds() < little*over.Seconds()
+			s.since, s.sum = now, 0
+		}
 	}
-	s.took = share
+	s.last = share
 	return s.rests
 }

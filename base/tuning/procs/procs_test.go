@@ -15,29 +15,33 @@ import (
 )
 
 func TestAServiceRestsAfterAWhileAndWorksAtOnce(t *testing.T) {
-	var s state
 	now := time.Unix(1000, 0)
+	s := state{since: now}
 	for _, step := range []struct {
 		after time.Duration
 		share float64
 		rests bool
 	}{
-		{0, 0.02, false},
-		{while - time.Second, 0.02, false},
-		{time.Second, 0.02, true},
-		{time.Second, 0.06, true}, // between little and some, nothing changes
-		{every, 0.3, true},        // a garbage collection
+		{while - every, 0.02, false},
+		{every, 0.3, true}, // a garbage collection is part of rest
+		{time.Second, 0.06, true},
+		{while, 0.06, true}, // between little and some, nothing changes
+		{every, 0.3, true},
 		{every, 0.02, true},
 		{every, 0.09, true},
 		{every, 0.09, false},
-		{time.Second, 0.02, false},
-		{while - time.Second, 0.05, false}, // the while begins anew
-		{time.Second, 0.02, false},
-		{while, 0.02, true},
+		{while - time.Second, 0.02, false},
+		{every, 0.7, false}, // the while begins anew
+		{while - time.Second, 0.02, false},
+		{time.Second, 0.02, true},
 		{every, 2, false},
+		{while, 0.07, false},
+		{while, 0.03, true},
 	} {
+		before := now
 		now = now.Add(step.after)
-		assert.Equal(t, step.rests, s.next(step.share, now), "%+v", step)
+		took := time.Duration(step.share * float64(step.after))
+		assert.Equal(t, step.rests, s.next(took, before, now), "%+v", step)
 	}
 }
 

@@ -7,11 +7,12 @@ import (
 	"context"
 	"crypto/tls"
 	"fmt"
-	"sync"
 	"sync/atomic"
 
-	"k8s.io/apiserver/pkg/server/dynamiccertificates"
+	"k8s.io/client-go/util/cert"
 	"k8s.io/klog/v2"
+
+	"github.com/tripod-k8s/tripod/base/service/filewatch"
 )
 
 // Files are the files of a TLS client.
@@ -30,10 +31,8 @@ type Trust struct {
 	// The fields below are for a trust from files. They are unused in a fixed one.
 
 	serverName string
-	ca         *dynamiccertificates.DynamicFileCAContent
-	pair       *dynamiccertificates.DynamicCertKeyPairContent
-	// reading is held while Trust reads the files.
-	reading sync.Mutex
+	files      Files
+	watch      *filewatch.Watch
 }
 
 // material is a TLS configuration. Each change makes a new one.
@@ -53,53 +52,41 @@ func (t *Trust) Set(config *tls.Config) {
 
 // NewTrust returns the trust in servers with this DNS name in their certificate, whatever their address.
 func NewTrust(serverName string, files Files) (*Trust, error) {
-	t := &Trust{serverName: serverName}
-	var err error
-	if t.ca, err = dynamiccertificates.NewDynamicCAContentFromFile("ca-of-"+serverName, files.CA); err != nil {
-		return nil, err
-	}
-	if t.pair, err = dynamiccertificates.NewDynamicServingContentFromFiles("client-of-"+serverName, files.Cert, files.Key); err != nil {
-		return nil, err
-	}
+	t := &Trust{serverName: serverName, files: files, watch: filewatch.New(files.CA, files.Cert, files.Key)}
 	if err := t.read(); err != nil {
 		return nil, err
 	}
-	t.ca.AddListener(t)
-	t.pair.AddListener(t)
 	return t, nil
 }
 
 // Run watches the files and reads changes, until the context ends.
 func (t *Trust) Run(ctx context.Context) {
-	if t.ca == nil {
-		return
+	if t.watch != nil {
+		t.watch.Run(ctx, t.changed)
 	}
-	var watches sync.WaitGroup
-	watches.Go(func() { t.ca.Run(ctx, 1) })
-	watches.Go(func() { t.pair.Run(ctx, 1) })
-	watches.Wait()
 }
 
-// Enqueue implements dynamiccertificates.Listener. It runs when the content of a file has changed.
-func (t *Trust) Enqueue() {
+func (t *Trust) changed() {
 	if err := t.read(); err != nil {
 		klog.ErrorS(err, "Connections go on with the certificates from before", "server", t.serverName)
 	}
 }
 
 func (t *Trust) read() error {
-	t.reading.Lock()
-	defer t.reading.Unlock()
-	options, ok := t.ca.VerifyOptions()
-	if !ok {
-		return fmt.Errorf("%s has no certificates of a CA", t.ca.Name())
-	}
-	pair, err := tls.X509KeyPair(t.pair.CurrentCertKeyContent())
+	contents, err := t.watch.Contents()
 	if err != nil {
-		return fmt.Errorf("%s: %w", t.pair.Name(), err)
+		return err
+	}
+	roots, err := cert.NewPoolFromBytes(contents[0])
+	if err != nil {
+		return fmt.Errorf("%s: %w", t.files.CA, err)
+	}
+	pair, err := tls.X509KeyPair(contents[1], contents[2])
+	if err != nil {
+		return fmt.Errorf("%s and %s: %w", t.files.Cert, t.files.Key, err)
 	}
 	t.Set(&tls.Config{
-		RootCAs:    options.Roots,
+		RootCAs:    roots,
 		ServerName: t.serverName,
 		MinVersion: tls.VersionTLS12,
 		// Unlike Certificates, this presents the certificate even if the server asks for other CAs. The server can then report what is wrong.
