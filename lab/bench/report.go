@@ -140,7 +140,7 @@ func (m *measured) ended(workloads int, sides []side) bool {
 }
 
 func (r *report) take(m *measured, all []workload) {
-	r.Date, r.Took, r.Command, r.Rounds, r.Duration = m.Date, m.Took, m.Command, m.Rounds, m.Duration
+	r.Date, r.Took, r.Rounds, r.Duration = m.Date, m.Took, m.Rounds, m.Duration
 	r.GarbageCollection, r.Starts, r.Idle, r.Rows = m.GarbageCollection, m.Starts, m.Idle, m.Rows
 	for _, one := range r.Rows {
 		one.base = r.base()
