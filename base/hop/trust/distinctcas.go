@@ -7,6 +7,7 @@ import (
 	"context"
 	"crypto"
 	"crypto/x509"
+	"errors"
 	"fmt"
 	"slices"
 	"sync/atomic"
@@ -19,7 +20,7 @@ import (
 	"github.com/tripod-k8s/tripod/base/service/filewatch"
 )
 
-// bundle is a file of client CAs, and the flag that names it.
+// bundle is a file of CAs, and the flag that names it.
 type bundle struct{ flag, file string }
 
 // clientBundles returns the files of client CAs that the service was given.
@@ -102,7 +103,7 @@ func (o *Options) Pool() (*x509.CertPool, error) {
 }
 
 // serviceCA provides the service CAs. It reloads them and the client CAs while it runs. It trusts a service CA only while that CA leads to
-// no client CA. It is lighter than a dynamiccertificates.DynamicFileCAContent for each file, whose queue looks at itself twice a second.
+// no client CA. A dynamiccertificates.DynamicFileCAContent for each file would cost a queue, which counts for its metrics twice a second.
 type serviceCA struct {
 	// bundles are the service CAs, and then the client CAs. valid is what was last in each that can be parsed.
 	bundles   []bundle
@@ -129,29 +130,28 @@ func (o *Options) newServiceCA() (*serviceCA, error) {
 	s := &serviceCA{bundles: append([]bundle{{caFileFlag, o.CAFile}}, o.clientBundles()...)}
 	var files []string
 	for _, b := range s.bundles {
-		if _, err := cert.CertsFromFile(b.file); err != nil {
-			return nil, fmt.Errorf("--%s: %w", b.flag, err)
-		}
 		files = append(files, b.file)
 	}
 	s.valid = make([]authorities, len(files))
 	s.watch = filewatch.New(files...)
-	s.read()
+	if err := s.read(); err != nil {
+		return nil, err
+	}
 	return s, nil
 }
 
-// read makes a verification from what the watch saw.
-func (s *serviceCA) read() {
+// read makes a verification from what the watch saw. For a file that has no valid CAs, those from before count, and read returns an error.
+func (s *serviceCA) read() error {
 	contents, err := s.watch.Contents()
 	if err != nil {
-		klog.ErrorS(err, "The CAs from before remain")
-		return
+		return err
 	}
+	var errs []error
 	var clients []*x509.Certificate
 	for i, content := range contents {
 		certificates, err := cert.ParseCertsPEM(content)
 		if err != nil {
-			klog.ErrorS(err, "The CAs from before remain", "flag", s.bundles[i].flag, "file", s.bundles[i].file)
+			errs = append(errs, fmt.Errorf("--%s: %s: %w", s.bundles[i].flag, s.bundles[i].file, err))
 		} else {
 			s.valid[i] = authorities{content, certificates}
 		}
@@ -162,11 +162,14 @@ func (s *serviceCA) read() {
 	v := &verification{services: s.valid[0].pem, options: requestx509.DefaultVerifyOptions()}
 	v.options.Roots, v.ok = pool(s.valid[0].certificates, clients)
 	s.current.Store(v)
+	return errors.Join(errs...)
 }
 
 // changed reads the files, and has the server read what they give.
 func (s *serviceCA) changed() {
-	s.read()
+	if err := s.read(); err != nil {
+		klog.ErrorS(err, "The CAs that were in this file before count on")
+	}
 	for _, listener := range s.listeners {
 		listener.Enqueue()
 	}

@@ -86,7 +86,7 @@ func TestReloadedCAsStayApart(t *testing.T) {
 		{"the service CA issued the client CA", bundleOf(service, next), bundleOf(client, subordinate), false, true, true},
 		{"no service CA is left", bundleOf(service), bundleOf(client, subordinate), false, false, false},
 		{"apart again", bundleOf(service), bundleOf(client), true, false, true},
-		{"a file of clients with no certificate", bundleOf(next), []byte("none"), false, true, false},
+		{"a file of clients with no certificate", bundleOf(next, client), []byte("none"), false, true, false},
 		{"a file of services with no certificate", []byte("none"), bundleOf(client), false, true, false},
 		{"clients of the service CA", bundleOf(service), bundleOf(service), false, false, false},
 		{"services of the client CA", bundleOf(next, client), bundleOf(client), false, true, true},

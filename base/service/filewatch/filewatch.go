@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package filewatch notices that files have other content. It reads them when the kernel reports (inotify) that something happened in their
-// directories, and every ten seconds: the kernel reports neither what another machine does in a network file system, nor that a link above
-// a directory leads elsewhere. Where the kernel reports nothing, it reads them twice a second.
+// directories, or in those of the files that they are links to, and every ten seconds: the kernel reports neither what another machine does
+// in a network file system, nor that a link above a directory leads elsewhere. Where the kernel reports nothing, it reads them twice a second.
 package filewatch
 
 import (
@@ -51,7 +51,7 @@ func (w *Watch) Contents() ([][]byte, error) {
 	return slices.Clone(w.contents), nil
 }
 
-// Look looks now, and returns whether a file has other content than before. Nothing may call it while Run runs.
+// Look looks now, and returns whether a file has other content than before. Nothing else may call it while Run runs.
 func (w *Watch) Look() (changed bool) {
 	for i, path := range w.paths {
 		if content, err := os.ReadFile(path); err == nil && !bytes.Equal(content, w.contents[i]) {

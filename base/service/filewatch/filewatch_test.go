@@ -89,3 +89,13 @@ func TestWithReportsFilesAreReadSeldom(t *testing.T) {
 	require.NoError(t, os.WriteFile(file, nil, 0o600))
 	<-looks
 }
+
+func TestTheTargetOfALinkIsWatched(t *testing.T) {
+	target, link := filepath.Join(t.TempDir(), "target"), filepath.Join(t.TempDir(), "link")
+	require.NoError(t, os.WriteFile(target, nil, 0o600))
+	require.NoError(t, os.Symlink(target, link))
+	require.True(t, reported([]string{link, ""}))
+	elsewhere, err := filepath.EvalSymlinks(filepath.Dir(target))
+	require.NoError(t, err)
+	require.Subset(t, kernel().WatchList(), []string{elsewhere, filepath.Dir(link)})
+}

@@ -61,15 +61,21 @@ func notify() {
 	}
 }
 
-// reported makes the kernel report what happens in the directories of files from now on. It returns false if that fails for any: a
-// directory may not exist yet.
+// reported makes the kernel report what happens from now on in the directories of files, and of the files that they are links to. It returns
+// false if that fails for any: a directory may not exist yet.
 func reported(paths []string) bool {
 	watcher := kernel()
 	if watcher == nil {
 		return false
 	}
 	for _, path := range paths {
-		if path != "" && watcher.Add(filepath.Dir(path)) != nil {
+		if path == "" {
+			continue
+		}
+		if watcher.Add(filepath.Dir(path)) != nil {
+			return false
+		}
+		if target, err := filepath.EvalSymlinks(path); err == nil && watcher.Add(filepath.Dir(target)) != nil {
 			return false
 		}
 	}

@@ -37,6 +37,8 @@ func TestAServiceRestsAfterAWhileAndWorksAtOnce(t *testing.T) {
 		{every, 2, false},
 		{while, 0.07, false},
 		{while, 0.03, true},
+		{while / 2, 0.3, true}, // the first look with so much
+		{while / 2, 0, false},  // but it was too much over a while
 	} {
 		before := now
 		now = now.Add(step.after)

@@ -4,9 +4,12 @@
 package connections
 
 import (
+	"bytes"
 	"context"
 	"crypto/tls"
+	"errors"
 	"fmt"
+	"slices"
 	"sync/atomic"
 
 	"k8s.io/client-go/util/cert"
@@ -33,6 +36,8 @@ type Trust struct {
 	serverName string
 	files      Files
 	watch      *filewatch.Watch
+	// valid is what was last in the files that can be used: a pair that does not fit does not keep a CA trusted.
+	valid [3][]byte
 }
 
 // material is a TLS configuration. Each change makes a new one.
@@ -62,28 +67,52 @@ func NewTrust(serverName string, files Files) (*Trust, error) {
 // Run watches the files and reads changes, until the context ends.
 func (t *Trust) Run(ctx context.Context) {
 	if t.watch != nil {
-		t.watch.Run(ctx, t.changed)
+		t.watch.Run(ctx, func() {
+			if err := t.read(); err != nil {
+				klog.ErrorS(err, "Connections go on with what was in this file before", "server", t.serverName)
+			}
+		})
 	}
 }
 
-func (t *Trust) changed() {
-	if err := t.read(); err != nil {
-		klog.ErrorS(err, "Connections go on with the certificates from before", "server", t.serverName)
-	}
-}
-
+// read takes over what is valid and new in the files.
 func (t *Trust) read() error {
 	contents, err := t.watch.Contents()
 	if err != nil {
 		return err
 	}
+	next := t.valid
+	var errs []error
+	if _, err := cert.ParseCertsPEM(contents[0]); err != nil {
+		errs = append(errs, fmt.Errorf("%s: %w", t.files.CA, err))
+	} else {
+		next[0] = contents[0]
+	}
+	if _, err := tls.X509KeyPair(contents[1], contents[2]); err != nil {
+		errs = append(errs, fmt.Errorf("%s and %s: %w", t.files.Cert, t.files.Key, err))
+	} else {
+		next[1], next[2] = contents[1], contents[2]
+	}
+	first := t.current.Load() == nil
+	if first && errs != nil {
+		return errors.Join(errs...)
+	}
+	if first || !slices.EqualFunc(next[:], t.valid[:], bytes.Equal) {
+		t.valid = next
+		errs = append(errs, t.use(next))
+	}
+	return errors.Join(errs...)
+}
+
+// use makes a configuration of valid contents.
+func (t *Trust) use(contents [3][]byte) error {
 	roots, err := cert.NewPoolFromBytes(contents[0])
 	if err != nil {
-		return fmt.Errorf("%s: %w", t.files.CA, err)
+		return err
 	}
 	pair, err := tls.X509KeyPair(contents[1], contents[2])
 	if err != nil {
-		return fmt.Errorf("%s and %s: %w", t.files.Cert, t.files.Key, err)
+		return err
 	}
 	t.Set(&tls.Config{
 		RootCAs:    roots,
