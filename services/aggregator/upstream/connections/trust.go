@@ -7,6 +7,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"slices"
@@ -36,8 +37,9 @@ type Trust struct {
 	serverName string
 	files      Files
 	watch      *filewatch.Watch
-	// valid is what was last in the files that can be used: a pair that does not fit does not keep a CA trusted.
-	valid [3][]byte
+	// roots and pair are what was last valid in the files. Each counts by itself: a pair that does not fit keeps no CA trusted.
+	roots *x509.CertPool
+	pair  tls.Certificate
 }
 
 // material is a TLS configuration. Each change makes a new one.
@@ -75,45 +77,28 @@ func (t *Trust) Run(ctx context.Context) {
 	}
 }
 
-// read takes over what is valid and new in the files.
+// read takes over what is valid and new in the files. At the start, all must be valid.
 func (t *Trust) read() error {
 	contents, err := t.watch.Contents()
 	if err != nil {
 		return err
 	}
-	next := t.valid
-	var errs []error
-	if _, err := cert.ParseCertsPEM(contents[0]); err != nil {
-		errs = append(errs, fmt.Errorf("%s: %w", t.files.CA, err))
-	} else {
-		next[0] = contents[0]
-	}
-	if _, err := tls.X509KeyPair(contents[1], contents[2]); err != nil {
-		errs = append(errs, fmt.Errorf("%s and %s: %w", t.files.Cert, t.files.Key, err))
-	} else {
-		next[1], next[2] = contents[1], contents[2]
-	}
-	first := t.current.Load() == nil
-	if first && errs != nil {
-		return errors.Join(errs...)
-	}
-	if first || !slices.EqualFunc(next[:], t.valid[:], bytes.Equal) {
-		t.valid = next
-		errs = append(errs, t.use(next))
-	}
-	return errors.Join(errs...)
-}
-
-// use makes a configuration of valid contents.
-func (t *Trust) use(contents [3][]byte) error {
 	roots, err := cert.NewPoolFromBytes(contents[0])
 	if err != nil {
+		roots, err = t.roots, fmt.Errorf("%s: %w", t.files.CA, err)
+	}
+	pair, pairErr := tls.X509KeyPair(contents[1], contents[2])
+	if pairErr != nil {
+		pair, pairErr = t.pair, fmt.Errorf("%s and %s: %w", t.files.Cert, t.files.Key, pairErr)
+	}
+	err = errors.Join(err, pairErr)
+	if t.roots == nil && err != nil {
 		return err
 	}
-	pair, err := tls.X509KeyPair(contents[1], contents[2])
-	if err != nil {
+	if roots.Equal(t.roots) && slices.EqualFunc(pair.Certificate, t.pair.Certificate, bytes.Equal) {
 		return err
 	}
+	t.roots, t.pair = roots, pair
 	t.Set(&tls.Config{
 		RootCAs:    roots,
 		ServerName: t.serverName,
@@ -121,7 +106,7 @@ func (t *Trust) use(contents [3][]byte) error {
 		// Unlike Certificates, this presents the certificate even if the server asks for other CAs. The server can then report what is wrong.
 		GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return &pair, nil },
 	})
-	return nil
+	return err
 }
 
 // configFor returns the configuration of a connection for this protocol.
