@@ -30,6 +30,14 @@
 //
 // Credits are pairs of a watch and a number of bytes, both unsigned varints.
 //
+// # What it is worth
+//
+// Measured on 2026-11-30 on a machine with two CPUs, medians of three rounds. Without it, an event delivered takes 1.58 times the processor
+// time with 1,000 watchers of ConfigMaps and 1.46 times with 5,000, and comes after 1.43 and 1.95 times as long (p50). With GOMAXPROCS=1,
+// it takes 1.46 to 1.56 times the processor time. In DIR, tripod-aggregator is started with --shared-watches=false:
+//
+//	make bench BENCH_ARGS='-sides "" -variant shared=bin -variant apart=DIR -profile 0 -run "WATCH-[0-9]*/ConfigMaps|ONE PROCESSOR"'
+//
 // # Limits
 //
 // Both ends remember the same last chunks: at most 256, and 4 MiB. A replica may send each watch only as much as the client has taken, plus
