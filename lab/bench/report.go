@@ -83,7 +83,7 @@ func newReport(o *options) *report {
 type measured struct {
 	Date              time.Time
 	Took, Duration    time.Duration
-	Command, Machine  string
+	Machine           string
 	Versions          []string
 	Rounds            int
 	GarbageCollection map[string]map[string]string
