@@ -2,8 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package filewatch notices that files have other content. It reads them when the kernel reports (inotify) that something happened in their
-// directories, or in those of the files that they are links to, and every ten seconds: the kernel reports neither what another machine does
-// in a network file system, nor that a link above a directory leads elsewhere. Where the kernel reports nothing, it reads them twice a second.
+// directories, or in those of the files that they are links to, and every ten seconds: the kernel reports neither what another machine
+// does in a network file system, nor that a link above a directory leads elsewhere. Where the kernel reports nothing, it reads them
+// twice a second.
 package filewatch
 
 import (

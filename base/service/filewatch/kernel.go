@@ -61,8 +61,8 @@ func notify() {
 	}
 }
 
-// reported makes the kernel report what happens from now on in the directories of files, and of the files that they are links to. It returns
-// false if that fails for any: a directory may not exist yet.
+// reported makes the kernel report what happens from now on in the directories of files, and of the files that they are links to. It
+// returns false if that fails for any: a directory may not exist yet.
 func reported(paths []string) bool {
 	watcher := kernel()
 	if watcher == nil {

@@ -33,8 +33,9 @@ const (
 	// every is the time between two looks at the processor time.
 	every = 500 * time.Millisecond
 	// A service rests when it has taken less than little of a processor over a while. It works when it takes more than some at two looks in
-	// a row, which a garbage collection of a small heap seldom does, or over a while, or more than much at one. At rest, core takes a hundredth of a processor, and a
-	// quarter of one at the look with a garbage collection. At 200 small requests a second it takes a quarter all the time.
+	// a row, which a garbage collection of a small heap seldom does, or over a while, or more than much at one. At rest, core takes a
+	// hundredth of a processor, and a quarter of one at the look with a garbage collection. At 200 small requests a second it takes a
+	// quarter all the time.
 	little, some, much = 0.04, 0.08, 0.5
 	while              = 10 * time.Second
 )

@@ -273,8 +273,9 @@ func decompress(compressed []byte) ([]byte, error) {
 	return io.ReadAll(r)
 }
 
-// compress fails for documents beyond a limit. A document of 1,000 definitions has 48 MB, and requests wait for processor time meanwhile. The
-// gzip of the standard library takes three times as long, for a document that is 8 % smaller (swagger.json of Kubernetes, 4.5 MB: 41 and 14 ms).
+// compress fails for documents beyond a limit. A document of 1,000 definitions has 48 MB, and requests wait for processor time meanwhile.
+// The gzip of the standard library takes three times as long, for a document that is 8 % smaller (swagger.json of Kubernetes, 4.5 MB: 41
+// and 14 ms).
 func compress(document io.Reader, limit int64) ([]byte, error) {
 	var compressed bytes.Buffer
 	w := gzip.NewWriter(&compressed)
