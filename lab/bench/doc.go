@@ -22,7 +22,7 @@
 // With -shapes, bench has a whole cluster live on each control plane instead: nodes join, pods run, are rolled and deleted, by the
 // controllers of Kubernetes and kwok.
 //
-//	go run ./lab/bench                        # all of it, about 40 minutes; an hour with -neighbour both
+//	go run ./lab/bench                        # all of it, about 50 minutes; 70 with -neighbour both
 //	go run ./lab/bench -run 'GET|APPLY' -rounds 5
 //	go run ./lab/bench -short -run CRDs
 //	go run ./lab/bench -shapes stock,1/1/1 -nodes 300 -pods 3000

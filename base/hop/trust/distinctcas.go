@@ -37,6 +37,20 @@ func (o *Options) clientBundles() []bundle {
 	return bundles
 }
 
+// bundles returns the file of the service CAs, and then those of client CAs.
+func (o *Options) bundles() []bundle {
+	return append([]bundle{{caFileFlag, o.CAFile}}, o.clientBundles()...)
+}
+
+// watch returns a watch of all these files.
+func (o *Options) watch() *filewatch.Watch {
+	var files []string
+	for _, b := range o.bundles() {
+		files = append(files, b.file)
+	}
+	return filewatch.New(files...)
+}
+
 // validateDistinctCAs returns an error if a client could hold a certificate that passes for a service's.
 func (o *Options) validateDistinctCAs() []error {
 	services, err := cert.CertsFromFile(o.CAFile)
@@ -127,13 +141,8 @@ type verification struct {
 }
 
 func (o *Options) newServiceCA() (*serviceCA, error) {
-	s := &serviceCA{bundles: append([]bundle{{caFileFlag, o.CAFile}}, o.clientBundles()...)}
-	var files []string
-	for _, b := range s.bundles {
-		files = append(files, b.file)
-	}
-	s.valid = make([]authorities, len(files))
-	s.watch = filewatch.New(files...)
+	s := &serviceCA{bundles: o.bundles(), watch: o.watch()}
+	s.valid = make([]authorities, len(s.bundles))
 	if err := s.read(); err != nil {
 		return nil, err
 	}

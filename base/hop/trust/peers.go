@@ -43,11 +43,7 @@ func (o *Options) Servers(serverName string) *Peers {
 }
 
 func (o *Options) newPeers(verify x509.VerifyOptions) *Peers {
-	files := []string{o.CAFile}
-	for _, b := range o.clientBundles() {
-		files = append(files, b.file)
-	}
-	return &Peers{options: o, verify: verify, watch: filewatch.New(files...), open: map[*peer][]*x509.Certificate{}}
+	return &Peers{options: o, verify: verify, watch: o.watch(), open: map[*peer][]*x509.Certificate{}}
 }
 
 // Run closes connections when files change, until the context ends.
